@@ -7,11 +7,12 @@ package struct FetchTargetToken: Sendable {
 
     /// Returns the stored access token for a target, or a new one if the stored token is missing or expires too soon.
     ///
-    /// `refused` is an access token that an `upstream` has refused; a newer one is then returned. A child uses its parent's
-    /// tokens. A child keeps a token younger than a minute.
+    /// `refused` is an access token that an `upstream` has refused. The result is then a newer token.
     ///
-    /// Throws `provider_error` if the provider refuses the target; the session lives on. Throws `not_refreshable` if the
-    /// session has no token to present to the provider, or if the upstream refuses every newer token.
+    /// A child uses its parent's tokens. For a child, a refused token that is less than a minute old is not replaced.
+    ///
+    /// Throws `provider_error` if the provider refuses the target; the session lives on. Throws `not_refreshable` if the session
+    /// has no token to present to the provider, or if the upstream refuses every newer token.
     package func accessToken(
         for given: LiveSession, at target: TokenTarget, insteadOf refused: AccessToken? = nil, by upstream: String = ""
     ) async throws(BrokerProblem) -> AccessToken {

@@ -12,7 +12,7 @@ protocol FlightGoal: Sendable {
 
     // MARK: Beginning
 
-    /// Returns the problem that forbids a new refresh for this token now; nil if one may begin.
+    /// Returns the problem that forbids a new refresh for this token now; nil if a refresh may begin.
     func hindrance(of session: LiveSession, at moment: Duration, _ context: BrokerContext) -> BrokerProblem?
 
     /// Notes that a refresh for this token begins.
@@ -33,7 +33,7 @@ protocol FlightGoal: Sendable {
         _ found: FoundToken, _ need: RefreshStateMachine.Need, after progress: RefreshStateMachine.Progress
     ) -> RefreshStateMachine.NextStep
 
-    /// Returns the token for the callers, or a problem if a step-up has dropped it since.
+    /// Returns the token for the callers, or a problem if a step-up has deleted the stored token during the flight.
     func result(of session: OpenSession) -> SharedFlight.Outcome
 
     // MARK: Requesting
@@ -43,7 +43,7 @@ protocol FlightGoal: Sendable {
 
     /// Decides the pause after a failed call.
     ///
-    /// A goal may let only its own token rest. The result is the pause for all refreshes of the session.
+    /// A goal may apply the pause to its own token only. The result is the pause for all refreshes of the session.
     func rest(after failure: ProviderFailure, for pause: Duration, _ flight: FlightView) -> Duration
 
     /// Remembers that the provider refuses the token, and returns the result for the callers.
@@ -88,7 +88,7 @@ struct OpenSession: Sendable {
 struct FoundToken: Sendable {
     /// The age of an answer with an unbound, and so unused, access token.
     enum Withheld: Sendable, Equatable {
-        /// The answer is recent, so the provider is left alone.
+        /// The answer is recent, so the provider is not called again yet.
         case lately
         /// The provider may be called again.
         case before

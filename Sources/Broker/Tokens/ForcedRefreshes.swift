@@ -2,14 +2,13 @@ import Synchronization
 
 /// Remembers the refreshes that upstreams or apps have recently forced (decision 75).
 ///
-/// Therefore one session never uses up the provider's calls for all others.
+/// The memory prevents one session from using up the calls that the provider allows for all sessions.
 ///
-/// A token from a forced refresh may be replaced by force only after a pause (`forcedRefreshPause`, by default a minute).
-/// While an upstream keeps refusing newer tokens of a session, the pause until its next forced refresh doubles, up to an
-/// hour.
+/// A token from a forced refresh may be replaced by force only after a pause (`forcedRefreshPause`, by default a minute). While
+/// an upstream keeps refusing newer tokens of a session, the pause until its next forced refresh doubles, up to an hour.
 ///
-/// The memory belongs to one process and is bounded. A forgotten entry, or a refresh that another replica forced, costs one
-/// more provider call.
+/// The memory belongs to one process and is bounded. A forgotten entry, or a refresh that another replica forced, costs one more
+/// provider call.
 final class ForcedRefreshes: Sendable {
     /// The party that requests a newer access token.
     enum Asker: Sendable, Hashable {
@@ -28,17 +27,17 @@ final class ForcedRefreshes: Sendable {
         let at: Duration
     }
 
-    /// The last forced refresh that a party requested, and the pause after it.
+    /// The last forced refresh that an asker requested, and the pause after it.
     private struct Pause {
         let at: Duration
         let length: Duration
         /// The token version that the forced refresh produced.
         let version: Int64
-        /// Whether the upstream also refused that version or a newer one.
+        /// Whether the upstream also refused the token of the forced refresh or a newer one.
         var isRefused = false
     }
 
-    /// The forced refreshes of one session, by target and requesting party.
+    /// The forced refreshes of one session, by target and by asker.
     private struct Session {
         var brought: [TargetKey: Brought] = [:]
         var pauses: [Asker: Pause] = [:]
@@ -74,7 +73,8 @@ final class ForcedRefreshes: Sendable {
                 switch asker {
                 case .app: isPausing = isWithin
                 case .upstream:
-                    // A newer version that is refused within the pause may come from another replica, which forced it as well.
+                    // A newer version that is refused within the pause may come from another replica, which forced a refresh as
+                    // well.
                     if refused == last.version || (refused > last.version && isWithin) { last.isRefused = true }
                     isPausing = last.isRefused && isWithin
                 }
@@ -87,9 +87,9 @@ final class ForcedRefreshes: Sendable {
         }
     }
 
-    /// Notes a forced refresh and the token version that it produced.
+    /// Notes a forced refresh for `asker`, and the token version that the refresh produced.
     ///
-    /// Returns the new pause if the party keeps refusing newer tokens.
+    /// Returns the new pause if `asker` keeps refusing newer tokens.
     func forced(
         _ session: Digest, _ target: TargetKey, bringing version: Int64, for asker: Asker, at moment: Duration,
         pause: Duration

@@ -11,7 +11,7 @@ struct OwnToken: PairGoal {
     func begins(for session: LiveSession, at moment: Duration, _ context: BrokerContext) {}
 
     func token(of flown: SharedFlight.Flown, _ context: BrokerContext) throws(BrokerProblem) -> AccessToken {
-        // Another replica may have stored this row, so the cache of this one may be older.
+        // Another replica may have stored this row, so this process's cache may contain an older row.
         context.cache.remove(olderThan: flown.row)
         return try StoredTokens.open(flown.row, context).access(version: flown.row.tokenVersion)
     }

@@ -1,7 +1,7 @@
 /// A new token pair that has yet to be stored, although the old refresh token is spent.
 ///
-/// The pair is written to its session or to the outbox, however long the store is away. Callers get an error meanwhile. Only the
-/// end of the process loses it.
+/// The pair is written to its session or to the outbox, however long the store is away. Callers get an error meanwhile. The pair
+/// is lost only if the process ends first.
 struct PairInHand: Sendable {
     /// The result of writing the pair.
     enum End: Sendable {
@@ -32,7 +32,7 @@ struct PairInHand: Sendable {
 
     private var digest: Digest { session.row.tokenDigest }
 
-    /// Returns the same pair, to be written over other tokens.
+    /// Returns this pair, to be written over the tokens of `session`.
     private func over(_ session: OpenSession, isLent: Bool, overwrites: Bool) -> PairInHand {
         PairInHand(
             context: context, flight: flight, goal: goal, fresh: fresh, arrivedAt: arrivedAt, grant: grant,
@@ -53,8 +53,8 @@ struct PairInHand: Sendable {
                 return .ended(pair.session)
             } catch RecordFailure.malformed { return .ended(pair.session) }
         } failed: { error in
-            // Answer last. A caller may begin another refresh at once, and `keep` has to delay that refresh until this pair
-            // is written.
+            // Answer the callers last. A caller that gets this answer may begin another refresh at once. `keep` must come first,
+            // because it delays that refresh until this pair is written.
             defer { flight.answer(.failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))) }
             guard let failure = error as? StoreFailure else { return }
             // The store works if it reports a row of a newer format, so other refreshes may go on.
@@ -65,7 +65,7 @@ struct PairInHand: Sendable {
             claim.failed("commitRefresh", failure)
         }
         if case .outgrown = end {
-            // A step-up has stored another refresh token, or the very one in this pair.
+            // A step-up has replaced the grant. Its new refresh token may be a different one, or the very token in this pair.
             await pair.revoke(
                 of: SignInOrigin(pair.session.row),
                 meanwhile: BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))
@@ -73,7 +73,10 @@ struct PairInHand: Sendable {
         return end ?? .storeFailed
     }
 
-    /// Tries once; `rewritten` gets the pair if it has to be written over other tokens.
+    /// Tries one time to write the pair.
+    ///
+    /// If the row's tokens have changed but the grant has not, the pair is changed and written over them. `rewritten` then gets
+    /// the changed pair.
     private func write(
         _ claim: ClaimShell<ClaimedSession>, rewritten: (PairInHand) -> Void
     ) async throws -> End {
@@ -100,11 +103,12 @@ struct PairInHand: Sendable {
 
     /// Returns the pair to be written over the session's present tokens, which have changed under the same version.
     ///
-    /// Either a step-up that kept the grant replaced the access token, or the tokens were sealed again.
+    /// They change in two cases: a step-up that kept the grant replaced the access token; or the tokens were sealed again.
     ///
     /// If a step-up has deleted the stored token for the target, that token stays deleted, and is requested again.
     private func overPresentTokens() async throws -> PairInHand {
-        // If the session has ended, or another pair was stored, the commit reports it.
+        // If the session has ended, or another pair was stored, return the pair unchanged. The commit then fails, and reports the
+        // reason.
         guard let row = try await context.store.session(tokenDigest: digest), row.endedAt == nil,
             row.tokenVersion == session.row.tokenVersion
         else { return self }
@@ -134,7 +138,7 @@ struct PairInHand: Sendable {
         // Facts are sealed with the ring's newest key, as tokens are, so that an old key can be removed.
         let newFacts = scopeShrank || session.row.facts.keyID != context.vault.currentKeyID ? facts : nil
         let refreshable = tokens.refreshToken != nil
-        // The session's end is computed from the clock. A wrong clock would end the session too soon or too late.
+        // A wrong clock would move the session's end to a wrong time. So the end stays unchanged while the clock is in doubt.
         let end = facts.flatMap { facts in
             context.may(.moveEnd)
                 ? SessionLimits.end(
@@ -172,7 +176,8 @@ struct PairInHand: Sendable {
         await context.clock.insist { () async throws in
             let begun = origin == nil ? nil : try await stepUpGrant()
             if let begun, let token = tokens.refreshToken, begun.refreshToken == context.vault.digest(token) {
-                // Both pairs belong to one grant, so the former pair has to live on.
+                // The step-up stored the refresh token of this pair, so both belong to one grant. The outbox row of the former
+                // grant would revoke that grant too, so remove the row.
                 return try await context.store.removeOutbox(begun.former)
             }
             let outbox =

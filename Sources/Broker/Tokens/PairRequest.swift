@@ -22,7 +22,8 @@ struct PairRequest {
             throw RefreshCallFailure(.notSent(detail: "the session cannot be refreshed now"), means: .notSent)
         }
         let begun = context.clock.monotonic()
-        // Sample this before the call. A refusal that was already in flight when the endpoint recovered belongs to the outage.
+        // Read this before the call. The endpoint may recover while this call is in flight. A refusal of this call then comes
+        // from the outage, and proves nothing about the grant.
         let grantsOthers = context.memory.answers.hasGranted(
             stored.provider, stored.client, since: begun - turn.grant.emptyFor)
         let isOthers = showsAnother()

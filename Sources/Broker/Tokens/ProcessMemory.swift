@@ -1,7 +1,7 @@
 import Synchronization
 
 /// The short-lived memory of a process: refreshes and sign-ins in progress, the store's state, the latest granted token calls,
-/// and proofs that were taken.
+/// and the accepted proofs.
 final class ProcessMemory: Sendable {
     let flights = RefreshFlights()
     let store: StoreWatch
@@ -17,8 +17,8 @@ final class ProcessMemory: Sendable {
     let uses = KeptUses()
     /// The scope of the nonces that this process issues.
     ///
-    /// If the process alone remembers which proofs were taken, each process has another scope. A restart then makes all older
-    /// proofs useless, because their nonces belong to the former scope.
+    /// If only the process itself remembers which proofs were accepted, each process has another scope. A restart then makes all
+    /// older proofs useless, because their nonces belong to the former scope.
     let nonceScope: NonceScope
 
     /// Creates the memory of a process that begins now.
@@ -63,17 +63,17 @@ final class StoreWatch: Sendable {
         /// The time of the store's last answer to the regular poll; nil before the first answer, and in a process that sends no
         /// polls.
         var answeredAt: Duration?
-        /// Whether a call failed after that answer.
+        /// Whether a call to the store has failed since the last answer to the poll.
         var hasFailed = false
         /// The store's last absence, from its first failure or silence to the last; nil before the first absence.
         var absence: (begun: Duration, ended: Duration)?
         /// The number of refreshed token pairs that the store has yet to accept.
         var unwritten = 0
-        /// The number of these pairs that were still unwritten when another write to the store succeeded.
+        /// The number of unwritten pairs for which another write to the store succeeded meanwhile.
         ///
-        /// Their failure is no sign of an outage.
+        /// The failure of these pairs is not a sign of an outage.
         var passedOver = 0
-        /// The moment of the last trial claim, or of a later pair whose write failed.
+        /// The moment of the last trial claim, or of a later failure to write a pair.
         var triedAt = Duration.zero
         /// The number of exchange results that are being written to the store.
         var results = 0
@@ -81,15 +81,15 @@ final class StoreWatch: Sendable {
 
     /// The time for which the store must have worked before lapsed claims may be taken over.
     ///
-    /// Owners that have a new token pair write it first.
+    /// Within this time, an owner that has a new token pair can write it.
     ///
     /// Another replica needs at most 12 s from the store's return until it has written its pair. It may wait 6 s for a silent
     /// connection and 3 s for a connection that fails. It then waits 2 s until the next connection is tried, and 1 s until the
     /// pair is tried again.
     static let calm = Duration.seconds(15)
-    /// The longest silence of a store that is polled.
+    /// The longest time for which a store that is polled may leave the polls unanswered.
     ///
-    /// After a longer one it counts as away.
+    /// After a longer time, the store counts as away.
     static let silence = Duration.seconds(10)
     /// The assumed length of the store's absence if the store was away when the process began.
     ///
@@ -128,12 +128,12 @@ final class StoreWatch: Sendable {
         }
     }
 
-    /// Returns the rule that decides which lapsed claims only their owners may continue; `lifetime` is the lifetime of a
-    /// claim.
+    /// Returns the lapsed claims that only their owners may continue; `lifetime` is the lifetime of a claim.
     func spared(_ lifetime: Duration, at moment: Duration) -> SparedClaims {
         let last = state.withLock { state in
             var seen = state
-            // A process that was suspended has yet to poll the store, so count the silence as an absence.
+            // The last poll of the store was long ago, because this process was suspended. So count that time as an absence of
+            // the store.
             if let answeredAt = state.answeredAt, moment - answeredAt > Self.silence {
                 Self.noteAbsence(since: answeredAt, at: moment, in: &seen)
             }
@@ -185,7 +185,7 @@ final class StoreWatch: Sendable {
         }
     }
 
-    /// Notes that a claim in the store succeeded.
+    /// Notes that a claim in the store succeeded, so the store works.
     ///
     /// The pairs that are still unwritten then wait only for their own rows, which other transactions have locked.
     func took() { state.withLock { $0.passedOver = $0.unwritten } }
@@ -197,7 +197,8 @@ final class StoreWatch: Sendable {
 
     /// Returns whether a refresh may be claimed.
     ///
-    /// Unwritten pairs are written first, unless another write has succeeded since. One trial claim a second tests this.
+    /// While a refreshed pair is unwritten, only one trial claim a second is allowed. After a trial claim has succeeded, the
+    /// store works, so the unwritten pairs no longer prevent claims.
     func mayClaim(at moment: Duration) -> Bool {
         state.withLock { state in
             if state.unwritten <= state.passedOver { return true }

@@ -10,7 +10,7 @@ final class ProviderPlaces: Sendable {
         let subject: Digest
     }
 
-    /// The pause between two checks whether a call is free.
+    /// The pause between two checks whether the user may make another call.
     private static let pause = Duration.milliseconds(50)
 
     /// Guards the counts; only users with a call in progress have one.
@@ -19,7 +19,7 @@ final class ProviderPlaces: Sendable {
     /// Returns how many of a provider's simultaneous calls one user may make: a quarter, but at least two.
     static func share(of places: Int) -> Int { max(2, places / 4) }
 
-    /// Makes a call as soon as the user may make another one.
+    /// Makes a provider call for one user, after a pause if the user already has as many calls in progress as one user may have.
     ///
     /// Throws `notSent` if the deadline comes first.
     func within<Value: Sendable>(

@@ -11,9 +11,9 @@ struct RefreshCaller: Sendable {
     /// The party that requested a newer token; nil for a refresh because of the token's age.
     var asker: ForcedRefreshes.Asker?
 
-    /// Whether the party may have its refused token replaced now.
+    /// Whether `asker` may have its refused token replaced now.
     ///
-    /// This is false if the party keeps refusing newer tokens (`ForcedRefreshes`).
+    /// The value is false if an upstream keeps refusing newer tokens (`ForcedRefreshes`).
     var mayForce: Bool {
         guard let asker, case .forced(let refused) = need else { return true }
         return context.memory.forced.mayForce(
@@ -53,14 +53,15 @@ struct RefreshCaller: Sendable {
                     .providerUnavailable, privateDetail: "the caller hung up, or the refresh did not end in time",
                     retryAfter: .seconds(1))
             }
-            // A flight with another goal brings another token. Its failure may still hold for every caller.
+            // This flight has another goal, so its token is of no use here. But its failure is passed on if the failure holds for
+            // every caller.
             guard isNew || flight.isFor(goal) else {
                 try outcome.throwIfFinal()
                 continue
             }
             let access = try goal.token(of: try outcome.get(), context)
-            // A flight that began for another need may have found the stored token good enough. A flight that a step-up
-            // overtook still has an older version.
+            // This caller joined a flight that another caller began. In two cases the flight's token is too old: the other caller
+            // accepted the stored token; or a step-up was stored during the flight.
             if !isNew, case .forced(let from) = need, access.version <= from { continue }
             if RefreshTiming.hasRunOut(access, at: context.clock.now()) {
                 // A token can run out here if the store was away for long, or if the process was suspended. The next
@@ -72,7 +73,7 @@ struct RefreshCaller: Sendable {
             if !isNew {
                 context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
             }
-            // A withheld access token was dropped, and the session has none now.
+            // The withheld access token was dropped, so the session has no access token now.
             guard !access.token.isEmpty else {
                 throw BrokerProblem(
                     .providerUnavailable,
@@ -83,7 +84,7 @@ struct RefreshCaller: Sendable {
         }
     }
 
-    /// Returns the problem that forbids a new refresh now; nil if one may begin.
+    /// Returns the problem that forbids a new refresh now; nil if a refresh may begin.
     ///
     /// The goal's last refusal only hinders a caller that would begin a refresh.
     private func hindrance(isJoining: Bool, at moment: Duration) -> BrokerProblem? {

@@ -52,7 +52,7 @@ extension RefreshFlight {
             }
             return .condemned(condemned)
         } catch {
-            // The session may have ended although the call failed.
+            // The store reported a failure, but the session may have ended.
             context.cache.remove([session])
             claim.failed("condemnRefresh", error)
             await release(&work)
@@ -99,8 +99,8 @@ extension RefreshFlight {
             answerLost: work.answerLost, emptyRefusal: counted != nil)
         do throws(StoreFailure) { try await context.store.releaseRefresh(release) } catch {
             claim.failed("releaseRefresh", error)
-            // Release in the background. The facts about this call decide the reason of a later end, so the row needs them.
-            // Also, a claim that is left to lapse would keep the session waiting.
+            // Release the claim in the background. The row needs the facts about this call, because they decide the reason if the
+            // session ends later. Also, until the claim is released or lapses, the session cannot be refreshed.
             let store = context.store
             claim.giveBack(after: ClaimedSession.pauseBeforeGivingBack) { () async throws(StoreFailure) in
                 try await store.releaseRefresh(release)
@@ -168,7 +168,7 @@ extension RefreshFlight {
         if let reason = row.endReason { return .failure(BrokerProblem(.sessionEnded, with: .ended(reason))) }
         switch SessionStanding(row, context) {
         case .lapsed(let reason): return .failure(BrokerProblem(.sessionEnded, with: .ended(reason)))
-        // The session still lives. A wrong clock led to the earlier verdict.
+        // The session is alive according to the present time, so an earlier time was wrong.
         case .lives, .doubted: return .failure(.clockDoubted)
         }
     }

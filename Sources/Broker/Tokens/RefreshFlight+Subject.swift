@@ -1,6 +1,8 @@
 /// The check of a refreshed id_token's subject (SEC-59).
 extension RefreshFlight {
-    /// Checks the subject of a refreshed id_token, from this flight or stored unchecked by another process.
+    /// Checks the subject of a refreshed id_token.
+    ///
+    /// The id_token came with this flight's answer, or another process stored it unchecked.
     ///
     /// An id_token for another subject ends the session. An id_token that only fails verification loses its claims.
     func checkSubject(_ work: inout Work) async -> RefreshStateMachine.Input {
@@ -35,7 +37,8 @@ extension RefreshFlight {
             context.cache.remove([self.session])
         } catch {
             claim.failed("markSubjectChecked", error)
-            // Without the mark, the flight would fetch such a token repeatedly.
+            // If the store has no mark that the subject was checked, the next read finds no token for this goal. The flight would
+            // then fetch a token repeatedly.
             if goal.needsSubjectMark { return .subjectChecked(.unknown) }
         }
         return .subjectChecked(.same)

@@ -231,7 +231,7 @@ struct RefreshFlight: Sendable {
 
     private func ask(_ version: Int64, _ work: inout Work) async -> RefreshStateMachine.Input {
         let memory = context.memory
-        // A pair in hand is written before a new refresh begins.
+        // While a refreshed pair is unwritten, only a trial claim may begin a new refresh (`mayClaim`).
         let moment = context.clock.monotonic()
         guard memory.store.mayClaim(at: moment), let bytes = try? context.vault.random(16) else { return .storeFailed }
         // The result of the previous claim has been written, so forget its calls.

@@ -47,6 +47,6 @@ package final class RefreshSending: Sendable {
     /// Notes that the request is sent without a proof.
     package func markBare() { state.withLock { $0.isBare = true } }
 
-    /// Notes that the refresh token may be spent although the answer refused it.
+    /// Notes that the refresh token may be spent, although the provider's answer was a refusal.
     package func markMayBeSpent() { state.withLock { $0.mayBeSpent = true } }
 }

@@ -44,13 +44,15 @@ struct RefreshStateMachine: Sendable {
 
     /// The steps that a flight has taken, for the goal's next decision.
     struct Progress: Sendable, Equatable {
-        /// Whether this flight or another has stored a new pair, which is then used, however short its life.
+        /// Whether a new pair was stored, by this flight or another.
+        ///
+        /// Its access token is then used, however soon it expires.
         var isRefreshed = false
         /// Whether the provider refused the target with an error that may concern the grant.
         ///
-        /// A plain refresh decides this.
+        /// A plain refresh then shows whether the grant is dead.
         var isInQuestion = false
-        /// Whether the call with the target is being repeated, after a plain refresh answered the question.
+        /// Whether the call with the target is being repeated, after a plain refresh has shown that the grant is alive.
         var isRepeated = false
     }
 
@@ -69,7 +71,8 @@ struct RefreshStateMachine: Sendable {
         case refreshed
         /// The provider answered an exchange with an access token.
         case exchanged
-        /// The exchanged token was stored and the claim released; or another owner has the claim.
+        /// The attempt to store the exchanged token has ended. The token was stored and the claim released, or another owner has
+        /// the claim.
         case kept
         /// The new id_token, if there was one, was checked.
         case subjectChecked(SubjectCheck)
@@ -172,7 +175,7 @@ struct RefreshStateMachine: Sendable {
         case (.keeping, .kept): return readAgain()
         case (.checking, .subjectChecked(let check)): return subjectChecked(check)
         case (.condemning, .condemned(true)): return finish(.sessionEnded)
-        // The version or the fence has moved, so another owner has the claim or has stored a pair. Read the row.
+        // The version or the fence has changed, so another owner has the claim or has stored a pair. Read the row.
         case (.condemning, .condemned(false)):
             progress.isInQuestion = false
             return readAgain()
@@ -246,7 +249,8 @@ struct RefreshStateMachine: Sendable {
                 ? refused(refusal, confirming: confirming) : targetRefused(refusal, call, confirming: confirming)
         case .lost:
             guard call.spendsToken else { return release(.unavailable) }
-            // The provider may have rotated the token. One retry with the same token and idempotency key shows whether it has.
+            // The answer was lost, so the provider may have rotated the refresh token. One retry with the same token and
+            // idempotency key shows whether it has.
             hasLost = true
             return confirming ? release(.unavailable) : self.call(call, confirming: true)
         case .notSent, .retryable, .unusable: return release(.unavailable)
@@ -273,16 +277,16 @@ struct RefreshStateMachine: Sendable {
     private mutating func refused(_ refusal: Refusal, confirming: Bool) -> Action {
         switch refusal {
         case .invalidGrant, .counted(enough: true):
-            // If the claim was taken over, its former owner may have a new pair, and gets time to store it.
+            // If the claim was taken over, its former owner may still store a new pair. So the session must not end yet.
             guard claimed.isSettled else { return release(.unavailable) }
             state = .condemning
             return .condemn(claimed.isLossKnown || hasLost ? .refreshLost : .grantRevoked)
         case .counted(enough: false): return release(.unavailable)
         case .unclear:
-            // A dead grant is still unproven. Make one confirming retry.
+            // It is still unproven that the grant is dead. Make one confirming retry.
             guard !confirming else { return release(.unavailable) }
             return call(.plain, confirming: true)
-        // Only calls with a target get this refusal.
+        // `RefusalReading` returns `.target` only for calls with a target, and this call has none.
         case .target: return release(.unavailable)
         }
     }
@@ -296,8 +300,8 @@ struct RefreshStateMachine: Sendable {
             version += 1
             state = .checking
             return .checkSubject
-        // Another pair is stored. It may be this flight's own, if the answer to its write was lost. The row is right in each
-        // case, so read it.
+        // Another pair is stored. It may be this flight's own pair, if the store's response to an earlier write was lost. In both
+        // cases the row has valid tokens, so read the row.
         case .superseded:
             if call.provesGrant { progress.isRefreshed = true }
             // The owner of the stored pair may have spent the refresh token that the provider refused together with the
@@ -338,7 +342,7 @@ struct RefreshStateMachine: Sendable {
 
     private mutating func release(_ outcome: Outcome) -> Action {
         state = .done
-        // A refusal of the target is always reported, so that it is remembered, even if a living token is served.
+        // A refusal of the target is always reported, so that it is remembered. The callers may still get the stored token.
         return .release(then: isServable && outcome != .targetRefused ? .useStored : outcome)
     }
 }

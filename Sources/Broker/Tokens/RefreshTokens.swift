@@ -30,7 +30,8 @@ package struct RefreshTokens: Sendable {
                 return access
             }
             if RefreshTiming.isUsable(access, at: now) {
-                // The token still lives. Refresh it in the background, so that callers are served while a provider is slow.
+                // The stored token is still valid. Refresh it in the background, so that callers are served even if the provider
+                // is slow.
                 caller(session, .expiring).refreshBeside()
                 return access
             }
@@ -96,8 +97,8 @@ package struct RefreshTokens: Sendable {
 
     /// Refreshes now because the app asks (`POST /v1/session/refresh`), and returns the session as stored afterwards.
     ///
-    /// A token from a forced refresh in the last minute is kept, and the provider is left alone. The same applies if another
-    /// replica has refreshed the session, or stepped it up, since this one read it.
+    /// The provider is not called in two cases: a forced refresh brought the present token in the last minute; or another replica
+    /// has refreshed the session, or stepped it up, since this replica read it.
     package func refreshNow(_ given: LiveSession) async throws(BrokerProblem) -> SessionView {
         let session = given.tokenHolder
         guard session.hasTokens else { throw .withoutTokens }

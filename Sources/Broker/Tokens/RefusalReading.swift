@@ -10,7 +10,7 @@ struct RefusalReading: Sendable {
     let mayBeSpent: Bool
     /// Whether the refusals that may mean a dead grant are enough, in number and time, to end the session.
     let isEnough: Bool
-    /// Whether the session has a refresh token, so that a plain refresh can prove more.
+    /// Whether the session has a refresh token, so that a plain refresh can show whether the grant is dead.
     let hasRefreshToken: Bool
 
     func input(for failure: ProviderFailure) -> RefreshStateMachine.Input {
@@ -43,7 +43,8 @@ struct RefusalReading: Sendable {
         // A client that may refresh but not exchange is also refused with this code. Its refreshes are judged separately.
         if refusal.isAboutTarget || refusal.code == "invalid_client" { return .rejected(.target) }
         if refusal.isInvalidGrant || refusal.mayMeanDeadGrant {
-            // Only a plain refresh would prove more, and it needs a refresh token.
+            // A plain refresh can show whether the grant is dead. Without a refresh token, the refusal counts as a refusal of the
+            // target.
             return .rejected(hasRefreshToken ? .invalidGrant : .target)
         }
         return .rejected(.unclear)

@@ -93,7 +93,7 @@ extension TargetGoal {
     }
 
     func result(of session: OpenSession) -> SharedFlight.Outcome {
-        // A step-up may have dropped the token since.
+        // During the call, a step-up may have deleted the stored token.
         guard let kept = session.kept else {
             return .failure(
                 BrokerProblem(
@@ -108,7 +108,8 @@ extension TargetGoal {
     func rest(after failure: ProviderFailure, for pause: Duration, _ flight: FlightView) -> Duration {
         switch failure {
         case .rejected, .unusable, .identityRejected:
-            // The session's own token, and tokens for other APIs, may still be fetched.
+            // Only this token is left alone for the pause. The session's own token, and tokens for other APIs, may still be
+            // fetched.
             flight.context.memory.targets.rests(wanted.key, for: pause, at: flight.context.clock.monotonic())
             return .zero
         // The provider did not answer about the target, so the fault concerns the session's other refreshes as well.

@@ -74,8 +74,8 @@ final class TargetMemory: Sendable {
 
     /// Notes that a provider call for a target begins.
     ///
-    /// If the target is refused for the client, the pause for the other sessions is renewed, until the result of this call is
-    /// known.
+    /// If the provider has refused this target for the whole client, the client's other sessions now pause again, until the
+    /// result of this call is known.
     func begins(_ place: Place, at moment: Duration) {
         state.withLock { state in
             if state.places[place] != nil { state.places[place] = moment + Self.pause }

@@ -16,7 +16,9 @@ package struct TargetTokenRow: Sendable, Equatable {
     /// The fence of the claim that fetched the token; each token of a session has another fence.
     package let version: Int64
     package let storedAt: WallTime
-    /// The time of the last noted use; uses in the minute after it are left out.
+    /// The time of the last noted use.
+    ///
+    /// A use less than a minute later is not noted.
     package var usedAt: WallTime
     /// `StoredTokens` with only an access token, sealed as `.targetToken` for the row `key`.
     package var tokens: Sealed

@@ -10,8 +10,8 @@ package enum Base64URL {
 
     /// Returns the bytes as unpadded base64url text.
     ///
-    /// The parameter has one concrete type, because another module would call a generic function through its witness table for
-    /// each byte.
+    /// The parameter has a concrete type, because a generic function would be slow: another module would call it through a
+    /// witness table for each byte.
     package static func encode(_ bytes: [UInt8]) -> String {
         let count = (bytes.count * 4 + 2) / 3
         return alphabet.withUnsafeBufferPointer { alphabet in

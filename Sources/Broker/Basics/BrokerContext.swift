@@ -1,7 +1,7 @@
 /// All dependencies of the use cases: the ports and the settings.
 ///
-/// The context is a class, because use cases hold it and are made for each request. Copying a struct would count about twenty
-/// references each time.
+/// The context is a class, because use cases hold it and are made for each request. Copying a struct would retain and release
+/// about twenty references each time.
 package final class BrokerContext: Sendable {
     package let clock: BrokerClock
     package let spawner: Spawner
@@ -14,7 +14,7 @@ package final class BrokerContext: Sendable {
     package let settings: BrokerSettings
     /// The short-lived memory of this process.
     ///
-    /// If it is lost with the process, some calls are made again.
+    /// If this memory is lost with the process, some provider calls are made again.
     let memory: ProcessMemory
     package let watch: ClockWatch
     /// The operations of a store that several processes share; nil if this process has the store alone.

@@ -29,7 +29,8 @@ package enum BrokerEvent: Sendable {
         provider: ProviderName, client: ClientName, session: SessionHandle, reason: String, counted: String?)
     /// The refresh ended the session, because the provider refused for good, or the tokens are now another user's.
     case refreshEndedSession(provider: ProviderName, client: ClientName, session: SessionHandle, reason: EndReason)
-    /// The answer to a call for another API has no usable access token; its refresh token is kept.
+    /// The provider's answer to a request for another API's token has no usable access token. The refresh token in the answer is
+    /// kept.
     case tokenOfNoUse(provider: ProviderName, client: ClientName, session: SessionHandle, detail: String)
     /// The provider answered a refresh without binding the access token to the session's key, so the broker does not use the
     /// token.

@@ -9,7 +9,9 @@ package enum Detached {
         await run(name, on: spawner) { _ in await work() }
     }
 
-    /// Starts `work`, which may deliver its result before it ends; nil if the waiting task is cancelled first.
+    /// Starts `work`, which may deliver its result before it ends.
+    ///
+    /// Returns nil if the waiting task is cancelled first.
     package static func run<Value: Sendable>(
         _ name: StaticString, on spawner: Spawner,
         _ work: @escaping @Sendable (_ answer: @escaping @Sendable (Value) -> Void) async -> Value

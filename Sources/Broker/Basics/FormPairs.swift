@@ -21,7 +21,9 @@ package struct FormPairs: Sendable, Equatable {
     /// Creates pairs that were parsed before.
     init(unchecked pairs: [(name: String, value: String)]) { self.pairs = pairs }
 
-    /// Parses the text: at most `maximumPairs` pairs, and each name once, except `repeatable`.
+    /// Parses the text.
+    ///
+    /// The text may have at most `maximumPairs` pairs. A name may occur only once, except the name `repeatable`.
     package init(
         parsing text: some StringProtocol, maximumPairs: Int = 64, repeatable: String? = nil
     ) throws(Failure) {

@@ -10,7 +10,7 @@ package enum PlainText {
         holds(bytes) { word in below(0x20, word) | equal(0x22, word) | equal(0x5C, word) | equal(0x7F, word) }
     }
 
-    /// Returns whether a JSON string can hold these bytes unescaped, and they are ASCII.
+    /// Returns whether the bytes are ASCII that may be in a JSON string without an escape.
     package static func isASCIIOfJSON(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         holds(bytes) { word in
             below(0x20, word) | equal(0x22, word) | equal(0x5C, word) | equal(0x7F, word) | word & highs

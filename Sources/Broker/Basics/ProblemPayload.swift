@@ -9,7 +9,7 @@ package enum ProblemPayload: Sendable {
     case ended(EndReason?)
     /// The new login that `login_required` offers to the app.
     case login(StartedLogin)
-    /// The reason why the session's evidence was refused; the answer names it and has a nonce.
+    /// The reason why the session's evidence was refused. The answer names the reason, and contains a nonce.
     case proof(ProofRefusal)
     /// The step-up that a call needs.
     case stepUp(WantedStepUp)

@@ -16,7 +16,7 @@ package struct IdentityContext: Sendable {
     package var demands: SignInDemands?
     /// Whether the sign-in steps up an existing session.
     ///
-    /// The class and age of such a sign-in are checked later, when the session is known.
+    /// The `acr` and the age of the sign-in are then checked later, when the session is known.
     package var isStepUp = false
     /// The maker of proofs for the key that the access token is bound to; nil for an unbound token.
     package var proof: ProofMaker?

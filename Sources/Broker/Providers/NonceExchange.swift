@@ -21,7 +21,7 @@ package struct NonceExchange: Sendable, Equatable {
     /// Whether the nonce in the last request is outdated, or the server has issued its first nonce only now.
     package private(set) var isOutdated = false
 
-    /// Creates the exchange of a call whose first proof has this nonce.
+    /// Creates the state of one call; `nonce` is the nonce in the call's first proof.
     package init(nonce: String?) { sent = nonce }
 
     /// Decides the next action after an answer.

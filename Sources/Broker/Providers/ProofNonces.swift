@@ -64,7 +64,7 @@ package final class ProofNonces: Sendable {
     /// Returns the newest nonce for a client from a server; nil if there is none.
     package func newest(at place: Place) -> String? { state.withLock { $0.entries[place]?.nonce } }
 
-    /// Returns whether the newest nonce at a place is younger than `age` at a moment; false if there is no nonce.
+    /// Returns whether the newest nonce for a client from a server is younger than `age` at a moment; false if there is no nonce.
     package func isFresh(at place: Place, within age: Duration, moment: Duration) -> Bool {
         state.withLock { $0.entries[place].map { moment - $0.arrivedAt < age } ?? false }
     }

@@ -8,7 +8,7 @@ package struct ProviderDirectory: Sendable {
     private let byRedirect: [String: (provider: ProviderName, client: ClientName)]
     /// The names of each provider's clients, for checking each use of a session.
     ///
-    /// Copying a whole profile would be slower, because Swift counts each reference in it.
+    /// Using the whole profile would be slower, because copying a struct retains and releases each reference in it.
     private let clientNames: [ProviderName: [ClientName]]
 
     package init(_ clients: [any ProviderClient]) {

@@ -5,7 +5,7 @@
 struct AppLoginForward: Sendable {
     let context: BrokerContext
 
-    /// Returns the exchange for a bare code.
+    /// Returns the exchange for a code that came without its callback URL.
     func plan(_ code: Secret, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
         let (provider, client) = try who(input)
         guard !code.isEmpty else {

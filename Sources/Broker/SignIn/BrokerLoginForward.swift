@@ -118,7 +118,9 @@ struct BrokerLoginForward: Sendable {
         return problem
     }
 
-    /// Requires the live session that the login steps up, before the code is used; another session burns the login.
+    /// Requires the live session that the login steps up, before the code is used.
+    ///
+    /// If the request presents another session, the login is burned.
     ///
     /// If the session belongs to a key, the login belongs to the same key, and `binding` has already checked the proof.
     private func checkSession(
@@ -149,8 +151,8 @@ struct BrokerLoginForward: Sendable {
                 throw BrokerProblem(.loginNotYours)
             }
         }
-        // This caller is another party. If the starter has already used the login with this same code, report that the code
-        // is spent.
+        // This caller is not the login's starter. If the starter has already used the login with this same code, report that the
+        // code is spent.
         throw BrokerProblem(row.exchange != nil && row.exchange == key ? .codeAlreadyUsed : .loginNotYours)
     }
 

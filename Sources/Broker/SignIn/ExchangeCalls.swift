@@ -170,7 +170,7 @@ struct ExchangeCalls: Sendable {
         let fields: [RegistrationField]
         do throws(ProviderFailure) { fields = try await provider.registrationFields() } catch {
             plan.charge.drop(.registration, for: key)
-            // The callback is still unused, so the app can forward it again.
+            // The exchange and its gate are released, so the app can forward the callback again.
             throw await settlement.release(error, counting: false)
         }
         let now = context.clock.now()
@@ -267,8 +267,8 @@ struct ExchangeCalls: Sendable {
         _ identity: ProviderIdentity?
     ) async throws(BrokerProblem) -> SignInOutcome {
         guard let identity else {
-            // When the token arrived, its exchange existed, so the token was left unverified. Then the exchange was removed.
-            // Release the new exchange, so that the next forward verifies the token.
+            // When the app sent the token, an exchange of the token still existed, so the token was left unverified. That
+            // exchange has been removed meanwhile. Release the new exchange, so that the next forward verifies the token.
             throw await settlement.release(
                 .notSent(detail: "the id_token was not verified, because its exchange existed a moment before"),
                 counting: false)

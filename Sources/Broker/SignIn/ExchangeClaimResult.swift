@@ -4,6 +4,6 @@ package enum ExchangeClaimResult: Sendable, Equatable {
     case claimed(ExchangeRow)
     /// The exchange already exists, with this row.
     case existing(ExchangeRow)
-    /// The login or registration was taken by another exchange, burned, or has expired.
+    /// Another exchange has used up the login or registration, or it was burned, or it has expired.
     case gateClosed
 }

@@ -1,4 +1,4 @@
-/// The login or registration row that an exchange takes in the transaction of its claim, so that only one exchange uses it.
+/// The login or registration row that an exchange uses up in the transaction of its claim, so that only one exchange uses it.
 package enum ExchangeGate: Sendable, Equatable {
     /// No row, because the broker stored no login or registration, for example in flow B.
     case none

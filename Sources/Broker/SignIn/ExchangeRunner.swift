@@ -180,8 +180,8 @@ struct ExchangeRunner: Sendable {
                 case .calling where row.isOwned(ClaimedExchange(context: context, key: holder).spared):
                     return BrokerProblem(
                         .providerUnavailable, privateDetail: "the registration is in progress", retryAfter: .seconds(2))
-                // The owner of the first exchange died, so its outcome at the provider is unknown. This holds for the new
-                // exchange too, even if its attributes differ.
+                // Another exchange has used up this registration, and the owner of its claim died. So it is unknown whether the
+                // provider accepted the registration, even if the new forward has other attributes.
                 case .calling, .spent(.unknown): return try await ExchangeReplay(context: context).loginRequired(plan)
                 default: return BrokerProblem(.stateKeyExpired)
                 }
@@ -204,7 +204,8 @@ struct ExchangePlan: Sendable {
         case register(RegistrationRequest)
         /// Take over tokens that the app already holds.
         case importTokens(ImportedTokens)
-        /// Make a session from a verified id_token; nil for a token that was not verified because its exchange already existed.
+        /// Make a session from a verified id_token. The identity is nil if the token was not verified, because its exchange
+        /// already existed.
         case idToken(ProviderIdentity?)
     }
 
@@ -271,7 +272,7 @@ struct GrantedExchange: Sendable {
 struct ExchangeCharge: Sendable {
     let context: BrokerContext
 
-    /// Takes the cost of the exchange.
+    /// Charges the cost of the exchange.
     ///
     /// A login or registration has already paid for the first calls of its own exchange. Repeating the outcome of an existing
     /// exchange is free.
@@ -295,7 +296,9 @@ struct ExchangeCharge: Sendable {
         }
     }
 
-    /// Counts the next call against the calls that its login or registration has paid for.
+    /// Counts one provider call for the login or registration that is the gate.
+    ///
+    /// The charge of a login or registration covers its first calls.
     func count(_ gate: ExchangeGate, _ charge: Charge) {
         switch gate {
         case .none: break

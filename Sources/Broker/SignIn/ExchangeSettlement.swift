@@ -92,7 +92,7 @@ struct ExchangeSettlement: Sendable {
     private func session(
         _ tokens: TokenSet?, _ identity: ProviderIdentity
     ) throws(VaultFailure) -> (token: Secret, live: LiveSession) {
-        // If the forward had no proof, a replay is impossible, so fresh randomness takes the proof's place.
+        // If the forward had no proof, the answer can never be repeated, so a random secret is used instead of the proof.
         let proof: Secret
         if let starter = plan.proof { proof = starter } else { proof = try context.vault.randomToken() }
         let token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)
@@ -300,8 +300,9 @@ struct ExchangeSettlement: Sendable {
         }
     }
 
-    /// Releases the exchange to its starter, so that the starter may forward again; `counting` is true if the provider saw the
-    /// call.
+    /// Releases the exchange to its starter, who may then forward the code again.
+    ///
+    /// `counting` is true if the provider saw the call; the call then counts towards `maximumAttempts`.
     func release(_ failure: ProviderFailure, counting: Bool) async -> BrokerProblem {
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
@@ -316,8 +317,9 @@ struct ExchangeSettlement: Sendable {
         return problem
     }
 
-    /// Returns the outbox row that revokes this exchange's tokens; the row waits if the stepped-up session may use the same
-    /// tokens.
+    /// Returns the outbox row that revokes this exchange's tokens.
+    ///
+    /// If the stepped-up session may use the same tokens, the row becomes due only when the refresh in progress must be over.
     func outboxRow(_ tokens: TokenSet, _ origin: SignInOrigin?) throws(VaultFailure) -> OutboxRow {
         let now = context.clock.now()
         var stored = StoredTokens(

@@ -101,8 +101,8 @@ package struct FinishRegistration: Sendable {
 
     /// Returns the stored registration, or a new one for an unknown state key.
     ///
-    /// An unknown state key is accepted only from clients that start logins themselves. It is charged as a start and as a guess
-    /// before its row is made.
+    /// An unknown state key may be a guess, and is accepted only from clients that start logins themselves. It is charged as a
+    /// start and as a wrong token before its row is made.
     private func registration(
         _ key: Digest, _ provider: any ProviderClient, _ input: FinishRegistrationInput, _ loginToken: Secret?
     ) async throws(BrokerProblem) -> (row: RegistrationRow, isGuess: Bool) {

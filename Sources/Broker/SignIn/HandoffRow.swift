@@ -1,9 +1,9 @@
 /// A stored hosted callback that waits for its app (flow C), or the ticket of a hand-over.
 ///
-/// A login has at most one live row. For a ticket, the field `login` contains one of the eight places of its session. So a
-/// session has at most eight live tickets (decision 65).
+/// A login has at most one live row. A ticket's `login` is made from its session and one of eight numbers. So a session has at
+/// most eight live tickets (decision 65).
 package struct HandoffRow: Sendable, Equatable {
-    /// The state digest of the row's login; for a ticket, the digest of the ticket's place.
+    /// For a handoff, the state digest of its login; for a ticket, a digest of the session and a number from 0 to 7.
     package var login: Digest
     /// The index digest of the handoff; the row's key.
     package var key: Digest
@@ -14,7 +14,7 @@ package struct HandoffRow: Sendable, Equatable {
     package var expiresAt: WallTime
     /// The time until which the row is stored.
     ///
-    /// When an exchange takes the login, this time is extended, so that the outcome of the exchange can be repeated.
+    /// When an exchange uses up the login, this time is extended, so that the outcome of the exchange can be repeated.
     package var keptUntil: WallTime
     /// `HandoffSecrets`, sealed as `.outcome` for the row `key`.
     package var sealed: Sealed

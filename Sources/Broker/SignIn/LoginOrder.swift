@@ -17,7 +17,7 @@ struct LoginOrder: Sendable {
         "code_challenge", "code_challenge_method", "request", "request_uri", "dpop_jkt",
     ]
 
-    /// Creates the standard order of a client, with its first redirect URI and its whole scope.
+    /// Creates the order of a login with the client's first redirect URI and its whole scope.
     init(
         standardFor client: ClientProfile, parameters: [(name: String, value: String)] = [], providerStarted: Bool
     ) {

@@ -6,7 +6,7 @@ package struct LoginRow: Sendable, Equatable {
     package enum Status: Int, Sendable {
         /// The login waits for its callback.
         case pending = 0
-        /// The exchange in `exchange` has taken the login.
+        /// The exchange in `exchange` has used up the login.
         case claimed = 1
         /// The login was ended by an error callback, or because another party than its starter tried to finish it.
         case burned = 2
@@ -21,7 +21,7 @@ package struct LoginRow: Sendable, Equatable {
     package var createdAt: WallTime
     package var expiresAt: WallTime
     package var status: Status
-    /// The exchange that took the login.
+    /// The exchange that used up the login.
     package var exchange: Digest?
     /// `LoginSecrets`, sealed as `.login` for the row `state`.
     package var sealed: Sealed

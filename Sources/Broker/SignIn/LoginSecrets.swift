@@ -67,7 +67,7 @@ extension LoginSecrets {
         writer.optional(socialProvider)
         writer.optional(demands.maximumAge)
         writer.flag(providerStarted)
-        // The previous release reads only the members above.
+        // An older release reads only the members above.
         writer.flag(demands.isSilent)
         writer.strings(demands.contextClasses)
         writer.optional(demands.claims)

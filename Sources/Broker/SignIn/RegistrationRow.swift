@@ -4,7 +4,7 @@
 package struct RegistrationRow: Sendable, Equatable {
     package enum Status: Int, Sendable {
         case open = 0
-        /// An exchange has taken the registration.
+        /// An exchange has used up the registration.
         case claimed = 1
         /// The registration was completed or given up.
         case closed = 2
@@ -17,7 +17,7 @@ package struct RegistrationRow: Sendable, Equatable {
     package var createdAt: WallTime
     package var expiresAt: WallTime
     package var status: Status
-    /// The last exchange that took the registration.
+    /// The last exchange that used up the registration.
     package var exchange: Digest?
     /// The number of completions whose attributes the provider refused; one resubmission is allowed.
     package var attempts: Int

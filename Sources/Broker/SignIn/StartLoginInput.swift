@@ -12,7 +12,7 @@ package struct StartLoginInput: Sendable {
     package var parameters: [(name: String, value: String)]
     /// The login token of the request (cookie or body).
     ///
-    /// If it belongs to a pending login, the new login gets the same starter.
+    /// If the token belongs to a pending login, the new login gets the same starter.
     package var loginToken: Secret?
     package var charge: Charge
     /// The proof of the key that the login is to be bound to.

@@ -171,7 +171,7 @@ enum ZephrRefusal {
     ///
     /// A failure counts as a fault if its message has a word with such a beginning.
     private static let technical = ["redirect", "client", "secret", "config", "upstream", "server", "scope", "http"]
-    /// The words that may come before the refusing word.
+    /// The words that may come before the word that shows the refusal.
     private static let openings: Set<String> = [
         "the", "user", "access", "permission", "consent", "authorization", "authorisation", "login", "sign", "in",
         "was",

@@ -132,7 +132,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     /// Emits the event that a store operation failed.
     func failed(_ operation: StaticString, _ failure: StoreFailure) {
-        // A row of a newer format is no sign that the store is unavailable, so do not note an outage.
+        // A row of a newer format does not show that the store is unavailable, so do not note an outage.
         if failure != .newerFormat { context.memory.store.failed(at: context.clock.monotonic()) }
         context.events.emit(.storeFailed(operation: operation, detail: "\(failure)"))
     }
@@ -184,8 +184,8 @@ extension BrokerClock {
 
 /// A row that an owner has to claim before it calls the provider: an exchange, or a session that is refreshed.
 ///
-/// The store decides whether a claim is granted. The kinds differ after a lapse: a lapsed exchange is spent, and a lapsed
-/// refresh is taken over.
+/// The store decides whether a claim is granted. When the claim of an exchange lapses, the exchange is spent. When the claim of a
+/// refresh lapses, another owner can take the claim over.
 protocol ClaimedRow: Sendable {
     /// The row to claim, with the claim's name.
     associatedtype Request: Sendable
@@ -193,7 +193,7 @@ protocol ClaimedRow: Sendable {
 
     /// The name of the store operation that renews a claim.
     static var renewal: StaticString { get }
-    /// The pause before the first attempt to release a claim that may have been granted although its answer was lost.
+    /// The pause before the first attempt to release a claim whose grant is unknown, because the store's response was lost.
     static var pauseBeforeGivingBack: Duration { get }
     /// The time after a claim's lapse during which other owners still cannot claim the row.
     static var grace: Duration { get }

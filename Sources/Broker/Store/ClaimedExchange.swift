@@ -1,6 +1,7 @@
 /// An exchange as a claimed row.
 ///
-/// A lapsed exchange is spent, so other callers wait for it only if the store was unavailable during the claim.
+/// When the claim of an exchange lapses, the exchange becomes spent. Other callers wait for the owner of a lapsed claim only if
+/// the store was unavailable during the claim.
 struct ClaimedExchange: ClaimedRow {
     let context: BrokerContext
     let key: Digest
@@ -9,8 +10,8 @@ struct ClaimedExchange: ClaimedRow {
 
     /// The lapsed claims that only their owners may continue now.
     ///
-    /// If this process still works on the exchange, all its lapsed claims are spared, because the process may have been
-    /// suspended for longer than the claim.
+    /// If this process is still working on the exchange, every lapsed claim of it is spared. The process may have been suspended
+    /// for longer than the claim lasts.
     var spared: SparedClaims {
         guard !context.memory.exchanges.contains(key) else { return .all }
         return context.memory.store.spared(context.settings.claimLifetime, at: context.clock.monotonic())

@@ -2,7 +2,7 @@
 package struct EndedSessions: Sendable, Equatable {
     /// The old session of the same device, if it was still alive.
     package var replaced: [Digest]
-    /// The oldest sessions beyond the limit on sessions.
+    /// The oldest sessions of the user with the client, which ended because the limit on sessions was exceeded.
     package var beyondLimit: [Digest]
 
     package init(replaced: [Digest] = [], beyondLimit: [Digest] = []) {

@@ -2,20 +2,20 @@
 ///
 /// Each change is one transaction with conditions; no operation reads first and writes later (SEC-124).
 package protocol ExchangeStore: Sendable {
-    /// Claims an exchange: inserts `row` with the outcome `.calling` and takes `row.gate`, unless a row with its key exists.
+    /// Claims an exchange: inserts `row` with the outcome `.calling` and uses up `row.gate`, unless a row with its key exists.
     ///
-    /// The gate must be a pending, unexpired login or an open, unexpired registration, if there is one. If the gate is a
-    /// login, its handoff is then kept as long as the exchange.
+    /// The gate must be a pending, unexpired login or an open, unexpired registration, if there is one. If the gate is a login,
+    /// its handoff is then kept as long as the exchange.
     ///
     /// If a row exists, the outcome of that row decides:
     ///
     /// - `.released`, with the same proof and fewer attempts than `maximumAttempts`. The exchange is claimed again. The outcome
-    ///   becomes `.calling`, fence and attempts rise by 1, and the gate is taken again. Rows without a proof never match.
-    /// - `.calling`, with the claim name of `row`. The claim is the caller's own and is granted again, because the first
-    ///   response was lost.
-    /// - `.calling`, with a claim that has lapsed according to the engine's clock and is not in `sparing`. The outcome
-    ///   becomes `.spent(.unknown)`, and the changed row is returned. The owner counts as dead, so it is unknown whether the
-    ///   provider saw the call.
+    ///   becomes `.calling`, fence and attempts rise by 1, and the gate is used up again. Rows without a proof never match.
+    /// - `.calling`, with the claim name of `row`. The claim is the caller's own and is granted again, because the first response
+    ///   was lost.
+    /// - `.calling`, with a claim that has lapsed according to the engine's clock and is not in `sparing`. The outcome becomes
+    ///   `.spent(.unknown)`, and the changed row is returned. The owner counts as dead, so it is unknown whether the provider saw
+    ///   the call.
     func claimExchange(_ row: ExchangeRow, maximumAttempts: Int, sparing: SparedClaims)
         async throws(StoreFailure) -> ExchangeClaimResult
 

@@ -15,7 +15,7 @@ package protocol LoginStore: Sendable {
 
 /// Stores handoffs.
 ///
-/// When an exchange takes a login, the login's handoff is kept as long as the row of the exchange.
+/// When an exchange uses up a login, the login's handoff is kept as long as the row of the exchange.
 package protocol HandoffStore: Sendable {
     /// Stores the handoff of a login, in one conditional statement (SEC-124).
     ///

@@ -85,11 +85,11 @@ package struct RefreshMarks: Sendable, Equatable {
         return next
     }
 
-    /// Returns the refresh marks of a former process, as the present process has to read them, which began at `begun`.
+    /// Returns the refresh marks of a former process, converted for the present process, which began at `begun`.
     ///
-    /// The former process is gone, so its claims have lapsed and their owners are dead. Its monotonic times are useless in
-    /// this process, so the periods start again at `now`. If a provider asked for a pause, the rest of the pause that was
-    /// stored counts from `begun`.
+    /// The former process is gone, so its claims have lapsed and their owners are dead. Its monotonic times are useless in this
+    /// process, so the periods start again at `now`. If a provider asked for a pause, the rest of the pause that was stored
+    /// counts from `begun`.
     package func inherited(at now: Duration, by begun: Duration, holdFor: Duration?) -> RefreshMarks {
         var marks = self
         if claimUntil != nil {

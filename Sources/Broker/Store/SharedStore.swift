@@ -20,8 +20,8 @@ package protocol SharedStore: Sendable {
 
     /// Records that a proof was used, by its name, and remembers the name until `until`.
     ///
-    /// Returns whether this is the proof's first use on any replica. The store forgets the name before `until` if its server
-    /// crashes or is replaced by another server.
+    /// Returns whether this is the proof's first use on any replica. The store forgets the name before `until` if the database
+    /// server crashes or is replaced by another server.
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool
 
     /// Forgets a used proof, so that the proof may be sent again after its request failed.

@@ -1,4 +1,6 @@
-/// The state of a session in the store, for listeners that have to learn about changes by other replicas.
+/// The state of a session in the store.
+///
+/// Event streams learn from it about changes by other replicas.
 package struct StandingSession: Sendable, Equatable {
     package let tokenDigest: Digest
     /// The version of the session's tokens.

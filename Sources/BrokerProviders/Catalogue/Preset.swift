@@ -11,7 +11,7 @@ package struct Preset: Sendable {
     package var issuer: String?
     /// The `iss` in callbacks, if the vendor publishes one although its service is plain OAuth.
     ///
-    /// The value applies only with the preset's own authorization endpoint.
+    /// The value is used only if the configuration keeps the preset's authorization endpoint.
     package var callbackIssuer: String?
     package var endpoints = EndpointSettings()
     package var wire = WireSettings()
@@ -19,7 +19,7 @@ package struct Preset: Sendable {
     package var nonce = false
     /// Whether a client's secret is sent in the body instead of HTTP Basic.
     package var secretInBody = false
-    /// The algorithm of a `private_key`, unless the file names one.
+    /// The algorithm of a `private_key`, unless the configuration names one.
     package var assertionAlgorithm = SignatureAlgorithm.es256
     package var pkce = ClientProfile.PKCE.required
     /// The scope of a client whose entry has no `scope`.
@@ -27,6 +27,6 @@ package struct Preset: Sendable {
     package var callbackParameters: [String] = []
     /// The demands on a sign-in that the provider can fulfil; nil for the default of its kind.
     package var stepUp: StepUpCapability?
-    /// The form of the redirect parameter when a native SDK's code is redeemed.
+    /// The `redirect_uri` in the call that redeems a native SDK's code: sent, empty or omitted.
     package var nativeRedirect = CodeGrant.RedirectParameter.omitted
 }

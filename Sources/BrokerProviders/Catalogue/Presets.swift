@@ -14,9 +14,9 @@ package enum Presets {
         asana, fitbit, hubspot,
     ]
 
-    // Google ignores `acr_values` and `max_age`, and omits `auth_time`. A refresh token comes only with offline access, and
-    // only if consent is requested. Revoking withdraws the user's consent and ends everything granted with it
-    // (developers.google.com/identity/protocols/oauth2/web-server).
+    // Google ignores `acr_values` and `max_age`, and omits `auth_time`. Google issues a refresh token only if the request asks
+    // for offline access and for consent. A revocation withdraws the user's consent and ends everything that was granted with
+    // the consent (developers.google.com/identity/protocols/oauth2/web-server).
     private static let google = Preset(
         name: "google", displayName: "Google", service: .oidc, issuer: "https://accounts.google.com",
         wire: WireSettings(
@@ -119,8 +119,8 @@ package enum Presets {
         wire: WireSettings(revocation: RevocationSettings(style: .none)),
         secretInBody: true, pkce: .unsupported, scope: ["openid", "profile", "email"], stepUp: .nothing)
 
-    // A repeated call with the same idempotency key gets the first answer again. A public client may have to authorize a
-    // revocation with its token.
+    // A repeated call with the same idempotency key gets the first answer again. For a public client, a revocation may need
+    // the access token as Bearer.
     private static let cloudentity = Preset(
         name: "cloudentity", displayName: "Cloudentity", service: .oidc,
         wire: WireSettings(

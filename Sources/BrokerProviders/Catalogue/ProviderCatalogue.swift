@@ -2,10 +2,10 @@ package import Broker
 
 /// Makes the provider clients that a configuration names.
 package enum ProviderCatalogue {
-    /// Makes one client for each entry, in order; throws `CatalogueFailure` for settings that can never work.
+    /// Makes one provider client for each entry, in order; throws `CatalogueFailure` for settings that can never work.
     /// - `random` returns the given number of random bytes from the vault, for example for the ids of client assertions.
-    /// - `nonces` are the DPoP nonces of all providers, which stay when the configuration is reloaded.
-    /// - `keeping` returns the existing client of an unchanged entry, which keeps its breaker, metadata and keys.
+    /// - `nonces` are the DPoP nonces of all providers. They are kept when the configuration is reloaded.
+    /// - `keeping` returns the existing provider client if its entry is unchanged. Its breaker, metadata and keys are kept.
     package static func make(
         settings: [ProviderSettings], http: ProviderHTTP, clock: BrokerClock,
         random: @escaping @Sendable (Int) throws -> [UInt8], nonces: ProofNonces = ProofNonces(),
@@ -20,7 +20,7 @@ package enum ProviderCatalogue {
         return try settings.map { try keeping($0.name) ?? make($0, environment) }
     }
 
-    /// Makes the client for an entry's kind; this is the only switch over all kinds.
+    /// Makes the provider client for an entry's kind; this is the only switch over all kinds.
     ///
     /// A new kind needs a case here, and a folder next to the folders of the present kinds.
     private static func make(

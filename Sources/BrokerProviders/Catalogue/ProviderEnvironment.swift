@@ -5,7 +5,7 @@ struct ProviderEnvironment: Sendable {
     let http: ProviderHTTP
     let clock: BrokerClock
     let random: @Sendable (Int) throws -> [UInt8]
-    /// The nonces for the broker's proofs, which outlive a configuration.
+    /// The nonces for the broker's DPoP proofs. They are kept when the configuration is reloaded.
     let nonces: ProofNonces
     /// Called with a detail for the log when a server refuses a client's certificate.
     let certificateRefused: @Sendable (ProviderName, ClientName, String) -> Void
@@ -14,8 +14,8 @@ struct ProviderEnvironment: Sendable {
     /// Called when a breaker opens or closes.
     let breakerTurned: @Sendable (BreakerTurn) -> Void
 
-    /// Returns the object that makes a provider's calls; with `isLogOut`, the one for its log-out page, which has its own
-    /// breaker.
+    /// Returns the caller for a provider's endpoints, or with `isLogOut` the caller for the provider's log-out page, which has
+    /// its own breaker.
     func caller(_ settings: ProviderSettings, isLogOut: Bool = false) -> ProviderCaller {
         ProviderCaller(http: http, settings: settings, clock: clock) { [breakerTurned, name = settings.name] isOpen in
             breakerTurned(BreakerTurn(provider: name, isLogOut: isLogOut, isOpen: isOpen))

@@ -3,7 +3,7 @@ import NIOSSL
 
 /// Recognises a server's refusal of the broker's certificate.
 ///
-/// The operator has to mend such a fault, because the user's sign-in is right.
+/// Only the operator can end such refusals, because their cause is the certificate and not the user's sign-in.
 enum CertificateRefusal {
     /// The alerts about a certificate (RFC 8446 section 6.2), with the registry's names.
     private static let alerts: [Int: String] = [
@@ -32,11 +32,11 @@ enum CertificateRefusal {
             let code = UInt32(text[start...].prefix { $0.isHexDigit }, radix: 16)
         else { return nil }
         let reason = Int(code & 0xFFF)
-        // 16 is the number of the TLS part of BoringSSL (`ERR_LIB_SSL`).
+        // 16 is BoringSSL's number for errors of TLS (`ERR_LIB_SSL`).
         return code >> 24 == 16 && (1000...1255).contains(reason) ? reason - 1000 : nil
     }
 
-    /// Returns whether an answer is a refusal by a proxy that terminates TLS in front of the server.
+    /// Returns whether the certificate was refused in an HTTP answer, by a proxy that terminates TLS in front of the server.
     ///
     /// nginx answers with its own status 495 or 496, or with 400 and an HTML page.
     static func isPage(_ answer: ProviderAnswer) -> Bool {

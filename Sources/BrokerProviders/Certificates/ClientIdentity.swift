@@ -2,7 +2,7 @@ import Synchronization
 
 /// The certificate that a client shows at present.
 ///
-/// If its files change, the new certificate replaces it while the process runs.
+/// If the certificate's files change, the new certificate is used without a restart.
 package final class ClientIdentity: Sendable {
     /// The files of the certificate and its key.
     package struct Files: Sendable, Hashable {

@@ -65,7 +65,7 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
 
     /// Confirms at Clever who owns the access token that an app wants to import.
     ///
-    /// A token that was issued to another application is refused, even if it can read the user.
+    /// A token that was issued to another application is refused, even if the token can read the user's data.
     package func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
         guard let url = engine.settings.endpoints.introspection else {
@@ -95,8 +95,8 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
             accessToken: request.tokens.accessToken, expiresAt: engine.clock.now().advanced(by: own.defaultLifetime))
     }
 
-    /// Uses `/me` instead of an id_token, even if OpenID Connect is on, because imported tokens have no id_token and `/me`
-    /// names the same user.
+    /// Reads the user from `/me`, even if OpenID Connect is on, because imported tokens have no id_token. Both `/me` and an
+    /// id_token name the same user id.
     package func identifyImported(
         _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
@@ -140,10 +140,10 @@ enum CleverIdentity {
         try IdentityMapper.subject(object, at: "/data/id", acceptsNumbers: false)
     }
 
-    /// Returns the path of the profile: the canonical link of `/me`, which names the API's version, or else the path of
-    /// version 3.
+    /// Returns the path of the user's profile: the canonical link in the answer of `/me`, or else the path in version 3 of the
+    /// API.
     ///
-    /// The path is appended to the configured base, so it must not lead elsewhere.
+    /// The path is appended to the API's configured address. So only a plain path that ends with the user's id is accepted.
     static func profilePath(_ me: JSONObject, id: String) throws(ProviderFailure) -> String {
         let links = me["links"]?.array?.compactMap(\.object) ?? []
         let path = links.first { $0["rel"]?.string == "canonical" }?["uri"]?.string ?? "/v3.0/users/" + id
@@ -160,10 +160,10 @@ enum CleverIdentity {
         return path
     }
 
-    /// Returns the claims of `/me` and the profile: role, district, name and address.
+    /// Returns the claims of `/me` and the profile: role, district, name and e-mail address.
     static func claims(me: JSONObject, profile: JSONObject) -> [(name: String, value: JSONValue)] {
-        // The role is at the top, inside `data`, or only a key of `roles`. The role `user` is ignored, because it is too
-        // general.
+        // The role is the member `type` or `/data/type` of `/me`, or else the first key of the profile's `/data/roles`. The
+        // role `user` is ignored, because it is too general.
         let types = [me["type"], me.value(at: "/data/type")].compactMap { $0?.string }.filter { $0 != "user" }
         let role = types.first ?? profile.value(at: "/data/roles")?.object?.names.first
         var claims: [(name: String, value: JSONValue)] = role.map { [("role", .string($0))] } ?? []

@@ -4,7 +4,7 @@
 package struct CleverSettings: Sendable, Equatable {
     /// `oidc`: whether Clever enabled OpenID Connect for the application.
     ///
-    /// If so, the answer's id_token is verified.
+    /// If so, the token answer's id_token is verified.
     package var openID: Bool
     /// `default_lifetime`: the lifetime of an access token if the answer omits it.
     package var defaultLifetime: Duration

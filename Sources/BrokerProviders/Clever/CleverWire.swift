@@ -1,8 +1,8 @@
 import Broker
 
-/// Clever's endpoints and the form of its messages (docs/providers/clever.md).
+/// Clever's endpoints and the format of its messages (docs/providers/clever.md).
 enum CleverWire {
-    /// Returns the settings with the form of Clever's messages, and with Clever's endpoints unless `endpoints` names others.
+    /// Returns the settings with the format of Clever's messages, and with Clever's endpoints unless `endpoints` names others.
     static func settings(_ settings: ProviderSettings, _ own: CleverSettings) -> ProviderSettings {
         var result = settings
         let endpoints = settings.endpoints
@@ -11,7 +11,7 @@ enum CleverWire {
         result.endpoints.token = endpoints.token ?? EndpointURL("https://clever.com/oauth/tokens")
         result.endpoints.api = endpoints.api ?? EndpointURL("https://api.clever.com")
         result.endpoints.introspection = endpoints.introspection ?? EndpointURL("https://clever.com/oauth/tokeninfo")
-        // The endpoints are fixed. Metadata is fetched only for the keys, and only if id_tokens are issued.
+        // The endpoints are known. Metadata is fetched only for the address of the keys, and only if Clever issues id_tokens.
         result.discovery = own.openID && endpoints.jwks == nil
         result.clients = settings.clients.map { client in
             var client = client
@@ -25,7 +25,8 @@ enum CleverWire {
         return result
     }
 
-    /// Returns the address that opens a login in the Clever app, which has its own scheme and the same parameters.
+    /// Returns the address that opens a login in the Clever app. The address has the app's own scheme, and the parameters of
+    /// `url`.
     static func appURL(_ url: String, sdkVersion: String) -> String {
         let query = url.firstIndex(of: "?").map { url[url.index(after: $0)...] } ?? ""
         return "com.clever://oauth/authorize?" + query + "&sdk_version=" + FormPairs.encode(sdkVersion)

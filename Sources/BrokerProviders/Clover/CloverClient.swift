@@ -33,7 +33,7 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
 
     /// Returns the fault of a callback that names no merchant or another app; nil for other callbacks.
     ///
-    /// Only the callback names the merchant, so without it the code would be wasted.
+    /// Only the callback names the merchant. If the merchant is missing, redeeming the code would spend it in vain.
     package func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? {
         func value(_ name: String) -> String? { parameters.first { $0.name.hasBytes(of: name) }?.value }
         guard let merchant = value("merchant_id"), Self.isIdentifier(merchant) else {
@@ -63,7 +63,7 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
         guard let merchant = hint("merchant_id"), Self.isIdentifier(merchant),
             let url = try wired.endpoints.api?.at("/v3/merchants/" + merchant)
         else { throw .identityRejected(detail: "Clover: no usable merchant_id") }
-        // The parameter is only a hint. The proof is that the token can read this merchant (SEC-16).
+        // The callback's `merchant_id` is only a hint. It is accepted if the token can read this merchant (SEC-16).
         let object = try await engine.resource(
             url, token: tokens.accessToken, subject: "/id", again: context.secondRead, client: client, by: deadline)
         guard object["id"]?.string == merchant else { throw .identityRejected(detail: "Clover: another merchant") }
@@ -75,8 +75,8 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
 
     /// Refreshes with only the client id and the refresh token.
     ///
-    /// If Clover refuses the token but offers recovery, and the client has a secret, a second call recovers a lost pair: it
-    /// exchanges the refresh token for a new pair.
+    /// Clover may refuse the refresh token and offer recovery, because an earlier refresh had spent the token. If the client
+    /// has a secret, a second call then exchanges the spent token for a new token pair.
     package func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
         guard request.target == nil else { throw .notSent(detail: "Clover's tokens are for its own API alone") }
@@ -100,9 +100,10 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
 
     package func importFault(_ tokens: ImportedTokens) -> FieldFault? { nil }
 
-    /// Refreshes an imported pair with the broker's client id, which shows that the pair belongs to this client.
+    /// Refreshes an imported token pair with the client's id. The refresh succeeds only if the pair belongs to this client.
     ///
-    /// A token without a refresh token counts as one of Clover's legacy tokens, which never expire, and is exchanged for a pair.
+    /// An access token without a refresh token counts as one of Clover's legacy tokens, which never expire. Such a token is
+    /// exchanged for a pair.
     package func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         guard let refreshToken = request.tokens.refreshToken else { return try await migrate(request, by: deadline) }
         return try await refresh(

@@ -1,7 +1,7 @@
 import Broker
 
-/// Clover's endpoints and the form of its messages (docs/providers/clover.md): two hosts, JSON without `grant_type`, and
-/// expiries as times.
+/// Clover's endpoints and the format of its messages (docs/providers/clover.md): two hosts, JSON without `grant_type`, and
+/// expiries as times instead of durations.
 enum CloverWire {
     /// The two hosts of an environment: `web` for users' browsers, and `api` for the broker's calls.
     private static func hosts(_ environment: CloverSettings.Environment) -> (web: String, api: String) {
@@ -13,7 +13,7 @@ enum CloverWire {
         }
     }
 
-    /// Returns the settings with the form of Clover's messages, and with Clover's endpoints unless `endpoints` names others.
+    /// Returns the settings with the format of Clover's messages, and with Clover's endpoints unless `endpoints` names others.
     ///
     /// Throws for a redirect URI or an authentication that Clover would refuse.
     static func settings(_ settings: ProviderSettings, _ own: CloverSettings) throws(CatalogueFailure)

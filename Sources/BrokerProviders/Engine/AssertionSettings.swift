@@ -1,12 +1,12 @@
 import Broker
 
-/// The setting `assertion`, for servers that require another form of a client's assertion than RFC 7523bis.
+/// The setting `assertion`, for servers whose client assertions differ from RFC 7523bis.
 package struct AssertionSettings: Sendable, Equatable {
     /// The setting `audience`.
     package enum Audience: Sendable, Equatable {
         /// `issuer`: the only audience that an attacker cannot misuse by confusing endpoints (SEC-19).
         case issuer
-        /// `token_endpoint`: for servers from before the rule that the audience is the issuer.
+        /// `token_endpoint`: for servers that are older than the rule that the audience is the issuer.
         case tokenEndpoint
         /// `endpoint`: the address of the called endpoint, for servers that accept only this (Glewlwyd, idpyoidc).
         case endpoint
@@ -23,7 +23,7 @@ package struct AssertionSettings: Sendable, Equatable {
 
     /// The setting `audience`.
     package var audience: Audience
-    /// `typ`: the value of this header member.
+    /// `typ`: the value of the member `typ` in the assertion's header.
     package var type: String
     /// The setting `key_header`.
     package var keyHeader: KeyHeader

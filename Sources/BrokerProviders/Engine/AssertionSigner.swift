@@ -54,8 +54,8 @@ struct AssertionSigner: Sendable {
 
     /// Returns the signed text; nil if the library refuses.
     ///
-    /// With a `thumbprint`, the header names the certificate instead of the key. `listed` contains the names of the
-    /// algorithms that the provider's metadata list; nil without such a list.
+    /// With a `thumbprint`, the header names the certificate instead of the key. `listed` contains the names of the algorithms
+    /// in the provider's metadata; nil if the metadata has no such list.
     func sign(_ claims: Claims, type: String?, thumbprint: String? = nil, listed: [String]? = nil) async -> Secret? {
         let collection = JWTKeyCollection()
         switch key {

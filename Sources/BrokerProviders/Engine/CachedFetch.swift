@@ -41,7 +41,7 @@ actor CachedFetch<Value: Sendable> {
             guard let held, clock.monotonic() < held.usableUntil else { throw failure }
             retryAt = clock.monotonic() + .seconds(30)
             return (held.value, generation)
-        // The fetch takes longer than the patience and continues in the background. For some seconds, callers get the cached
+        // The fetch takes longer than `patience` and continues in the background. For five seconds, callers get the cached
         // document at once.
         case nil: retryAt = clock.monotonic() + Self.patience * 5
         }

@@ -10,13 +10,13 @@ struct ClientAuthenticator: Sendable {
         case token, revocation, pushedAuthorization
     }
 
-    /// The candidates for an assertion's single audience (SEC-19), and the server's algorithms.
+    /// The values from which an assertion's single audience is chosen (SEC-19), and the server's algorithms.
     struct Addressee: Sendable {
         var issuer: String
         var tokenEndpoint: String
         /// The address of the called endpoint.
         var called: String
-        /// The names of algorithms that the server lists; nil if it lists none.
+        /// The algorithms that the server's metadata lists for client assertions; nil without such a list.
         var algorithms: [String]?
     }
 
@@ -84,7 +84,8 @@ struct ClientAuthenticator: Sendable {
         }
     }
 
-    /// The client's HTTP Basic header, independent of its method for token calls; nil if the secret is missing.
+    /// The HTTP Basic header with the client's secret, even if token calls use the secret in another way; nil without a
+    /// secret.
     var basicHeader: (name: String, value: String)? {
         switch method {
         case .clientSecretBasic(let secret), .clientSecretPost(let secret), .clientSecretJWT(let secret):
@@ -95,9 +96,11 @@ struct ClientAuthenticator: Sendable {
 
     /// Makes a call with the client's authentication.
     ///
-    /// If the server refuses the authentication and another method is known for this endpoint, the call is made a second time
-    /// with that method. A token call is made only once, with the configured method, because even a refusal of the client may
-    /// spend a code or refresh token. `listed` are the methods in the metadata for the endpoint.
+    /// If the server refuses the authentication and a second method is known for this endpoint, the call is repeated with the
+    /// second method. A token call is made only once, with the configured method, because even a refusal of the client may
+    /// spend a code or refresh token.
+    ///
+    /// `listed` are the methods for the endpoint in the metadata.
     func send(
         to endpoint: Endpoint, listed: [String]?, _ addressee: Addressee,
         _ call: (Proof) async throws(ProviderFailure) -> ProviderAnswer
@@ -112,9 +115,11 @@ struct ClientAuthenticator: Sendable {
 
     /// The methods to try at an endpoint, at most two, in order.
     ///
-    /// At the revocation endpoint, the listed method comes first, because Canaille accepts only Basic there. The configured
-    /// method comes second, because Glewlwyd lists Basic but accepts the registered method. PAR uses the token endpoint's
-    /// methods (RFC 9126), and there the configuration is more reliable than the metadata.
+    /// - A token call has only the configured method.
+    /// - A revocation begins with the method from the metadata, because Canaille accepts only Basic there. The configured
+    ///   method is second, because Glewlwyd lists Basic but accepts only the client's registered method.
+    /// - A pushed request begins with the configured method. The metadata has no list for this endpoint, so the token
+    ///   endpoint's list is used (RFC 9126), which is less reliable.
     private func ways(to endpoint: Endpoint, listed: [String]?) -> [ClientAuthentication] {
         let among = method.among(listed)
         guard endpoint != .token, among.method != method.method else { return [method] }
@@ -123,7 +128,7 @@ struct ClientAuthenticator: Sendable {
 
     /// Whether an answer refuses the client's authentication, so that the call had no other effect (RFC 6749 section 5.2).
     private static func isRefused(_ answer: ProviderAnswer) -> Bool {
-        // With this answer, the server refuses only the nonce of the broker's DPoP proof.
+        // This answer refuses only the nonce in the DPoP proof, and not the client's authentication.
         if answer.asksForNonce { return false }
         if answer.status == 401 { return true }
         guard (400..<500).contains(answer.status) else { return false }

@@ -29,7 +29,9 @@ struct EngineClient: Sendable {
         throw .retryable(status: answer.status, retryAfter: nil, detail: "the server refuses our certificate")
     }
 
-    /// Marks the tokens as bound to the certificate that the call showed, if the client or `isCertified` requires this.
+    /// Returns the tokens, marked as bound to the certificate that the call showed.
+    ///
+    /// The mark is set in two cases: the client's setting `sender_constrained` is `mtls`; or `isCertified` is true.
     func bound(_ tokens: TokenSet, isCertified: Bool = false) -> TokenSet {
         guard profile.senderConstraint == .mtls || isCertified else { return tokens }
         return tokens.bound(to: certificate?.thumbprint)

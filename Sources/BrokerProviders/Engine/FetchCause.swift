@@ -4,6 +4,6 @@ enum FetchCause: Sendable {
     case provider
     /// A token that any stranger can send.
     ///
-    /// Fetches for such tokens have a bucket of their own, so that they leave enough for logins.
+    /// Fetches for such tokens have a bucket of their own, so strangers cannot use up the fetches for logins.
     case anybody
 }

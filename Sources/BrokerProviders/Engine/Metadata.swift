@@ -20,8 +20,10 @@ struct Metadata: Sendable {
     private var unusableAliases: Set<Member> = []
     /// `mtls_endpoint_aliases` (RFC 8705 section 5): the endpoints for clients with a certificate.
     var aliases = EndpointSettings()
-    /// Further addresses of the server, so that backends get no proofs for them: the endpoints for device grants, CIBA and
-    /// registration, all aliases, and URLs that may not be called.
+    /// Further addresses of the authorization server: the endpoints for device grants, CIBA and registration, all aliases, and
+    /// URLs that may not be called.
+    ///
+    /// Backends get no DPoP proofs for these addresses.
     var uncalled: [EndpointURL] = []
     /// `authorization_response_iss_parameter_supported` (RFC 9207).
     var promisesIssuer = false
@@ -134,8 +136,7 @@ struct Metadata: Sendable {
 
     /// Reads the aliases of endpoints that the broker calls; `allows` applies to aliases too.
     ///
-    /// Endpoints for authorization, keys and log-out have no aliases, because the user agent calls them or they need no
-    /// client authentication.
+    /// Aliases for authorization, keys and log-out are ignored, because calls to these endpoints show no client certificate.
     private mutating func readAliases(_ object: JSONObject, _ allows: (EndpointURL) -> Bool) {
         uncalled += object.names.compactMap { object[$0]?.string.flatMap(EndpointURL.init) }
         for member in Member.aliased {
@@ -155,15 +156,17 @@ struct Metadata: Sendable {
 
     /// Returns the URL of an endpoint; nil if the document lacks it.
     ///
-    /// Throws if the document has a URL for the endpoint that may not be called.
+    /// Throws if the document names a URL for the endpoint, but this URL may not be called.
     func usable(_ member: Member) throws(ProviderFailure) -> EndpointURL? {
         if let name = unusable[member] { throw .unusable(detail: "metadata: \(name) is not a URL to call") }
         return self[keyPath: member.path]
     }
 
-    /// Returns the endpoints for a client with a certificate: the aliases, unless the configuration names an endpoint.
+    /// Returns the metadata for a client with a certificate: its endpoints are the aliases, unless the configuration names an
+    /// endpoint.
     ///
-    /// If an alias is not a callable URL, the endpoint is unusable, because the ordinary endpoint would be a downgrade.
+    /// If an alias is not a callable URL, its endpoint is unusable. The ordinary endpoint would be a downgrade, because it may
+    /// accept calls without a certificate.
     func withAliases(under own: EndpointSettings) -> Metadata {
         var known = self
         let fixed: [Member: EndpointURL?] = [
@@ -229,7 +232,7 @@ struct MetadataFetcher: Sendable {
     let settings: ProviderSettings
     let caller: ProviderCaller
     let clock: BrokerClock
-    /// The `issuer` that the document must contain, byte for byte: the configured one, or Microsoft's template.
+    /// The `issuer` that the document must contain, byte for byte: the configured issuer, or Microsoft's template.
     let expectedIssuer: String
     /// Called with the fetched metadata.
     var fetched: @Sendable (Metadata) -> Void = { _ in }
@@ -295,7 +298,8 @@ struct MetadataFetcher: Sendable {
         EndpointURL(issuer.withoutSlash.text + "/.well-known/openid-configuration")
     }
 
-    /// Returns the location of the RFC 8414 document, which has the well-known part between host and path (section 3.1).
+    /// Returns the location of the RFC 8414 document, which has `/.well-known/…` between the issuer's host and path (section
+    /// 3.1).
     static func oauthLocation(_ issuer: EndpointURL) -> EndpointURL? {
         let path = issuer.base.path == "/" ? "" : issuer.base.path
         return EndpointURL(

@@ -17,7 +17,8 @@ extension OAuthEngine {
 
     /// Returns the demands on the sign-in, from the login and the configuration.
     ///
-    /// For a step-up, the age and the class are left out here, because the broker checks them later (`StepUpDemand.isMet`).
+    /// For a step-up, the demanded age and `acr` are left out here, because the broker checks them later
+    /// (`StepUpDemand.isMet`).
     func demands(_ context: IdentityContext, _ client: EngineClient) -> SignInDemands {
         guard let asked = context.demands else { return SignInDemands() }
         var demands = asked.under(SignInDemands(client.wire.authorizationParameters))
@@ -25,10 +26,10 @@ extension OAuthEngine {
         return demands
     }
 
-    /// Calls an API with the access token and returns its object, whose member `subject` identifies the user; verifies a signed
-    /// answer (SEC-32).
+    /// Calls an API with the access token and returns the answer's object. The value at the pointer `subject` identifies the
+    /// user. The signature of a signed answer is verified (SEC-32).
     ///
-    /// `again` permits a second call, because the provider may recognise a new token only a moment later.
+    /// `again` permits a second call, because some providers recognise a token only a moment after they issued it.
     func resource(
         _ url: EndpointURL, method: String = "GET", token: Secret, provedBy proof: ProofMaker? = nil,
         subject: String, again: SecondRead? = nil, client: EngineClient, by deadline: Duration
@@ -59,8 +60,8 @@ extension OAuthEngine {
 
     /// Calls an API with the access token; throws `identityRejected` if the API refuses the token.
     ///
-    /// Some providers recognise a token only a moment after they issued it. So if the API refuses the token, `again` permits
-    /// it and there is time, the call is made a second time (decision 80).
+    /// Some providers recognise a token only a moment after they issued it. So the API is called a second time if it refuses
+    /// the token, `again` permits a second call, and enough time is left (decision 80).
     func call(
         _ url: EndpointURL, method: String = "GET", token: Secret, provedBy proof: ProofMaker? = nil,
         again: SecondRead? = nil, client: EngineClient, by deadline: Duration
@@ -114,8 +115,8 @@ extension OAuthEngine {
             text.filter { !$0.isWhitespace }, allowed: client.wire.idToken.algorithms, types: ["jwt"],
             bounds: .answered)
         try await keys.verify(token)
-        // Signed userinfo names issuer and audience, and they must be this issuer and this client (OpenID Connect Core
-        // 5.3.2).
+        // If signed userinfo names an issuer or an audience, these must be the provider's issuer and this client (OpenID
+        // Connect Core 5.3.2).
         if let issuer = token.claims.present("iss"), issuer.string?.hasBytes(of: settings.issuer ?? "") != true {
             throw .identityRejected(detail: "userinfo: iss is not the issuer")
         }
@@ -130,8 +131,8 @@ extension OAuthEngine {
 
     /// Returns the claims, with the verified primary e-mail address from a list such as GitHub's.
     ///
-    /// An account may hide its address, so the claims stay unchanged if the list has no verified primary address. But if the
-    /// list marks the address in the claims as unverified, that address counts as unverified.
+    /// A user may hide the address at the provider, so the claims stay unchanged if the list has no verified primary address.
+    /// But if the list marks the address in the claims as unverified, that address counts as unverified.
     func withPrimaryEmail(
         _ claims: [(name: String, value: JSONValue)], from url: EndpointURL, token: Secret,
         provedBy proof: ProofMaker? = nil, client: EngineClient, by deadline: Duration
@@ -157,7 +158,8 @@ extension OAuthEngine {
 extension OAuthEngine {
     /// The greatest age of an id_token from an app, even if the configuration permits a greater age.
     ///
-    /// The row of its exchange is kept for a day, so a token is too old before the broker forgets its use.
+    /// The broker stores for a day that an id_token was used. So a token is too old before that row is deleted, and cannot be
+    /// used twice.
     private static let longestAge = Duration.seconds(43_200)
 
     /// Verifies an id_token that an app got from one of the provider's SDKs, and returns its claims.
@@ -172,7 +174,7 @@ extension OAuthEngine {
         let token = try CompactToken(handed.token.reveal(), allowed: settings.algorithms, types: ["jwt"])
         var rules = IDTokenRules(issuer: issuer, clientID: client.settings.clientID, settings: settings)
         rules.otherClientIDs = client.settings.trustedAudiences
-        // Check the claims first, so that a foreign token costs no signature check or fetch of keys.
+        // Check the claims first, so that a token for another client costs no signature check or fetch of keys.
         try rules.check(
             token,
             IDTokenRules.Expectation(

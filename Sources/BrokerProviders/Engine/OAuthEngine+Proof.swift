@@ -5,7 +5,7 @@ extension OAuthEngine {
     /// The longest time that a refresh waits for a new nonce before its own call.
     private static var primingLimit: Duration { .seconds(5) }
 
-    /// Returns a call with DPoP proofs to a server that acts in the given role.
+    /// Returns a call with DPoP proofs; `role` is whether the called server is the authorization server or a resource.
     func call(
         provedBy proof: ProofMaker, at url: EndpointURL, client: EngineClient, _ role: ProofNonces.Role,
         repeating nonce: String? = nil, confirms: Bool = false
@@ -40,8 +40,8 @@ extension OAuthEngine {
         let call = call(provedBy: proof, at: url, client: client, .authorization)
         return try await sending(call) { () async throws(ProviderFailure) -> ProviderAnswer in
             let exchange = call.exchange
-            // The idempotency key depends on the nonce. With an equal key, a server could answer the repeated call with the
-            // refusal that it stored for the first call.
+            // The idempotency key depends on the nonce. If the repeated call had the first call's key, a server could return
+            // the refusal that it stored for the first call.
             let headers = idempotencyKey.map { key in
                 idempotency(exchange.sent.map { IdempotencyKey.again(key, nonce: $0) } ?? key, client)
             }
@@ -52,10 +52,11 @@ extension OAuthEngine {
         }
     }
 
-    /// Makes a refresh call with DPoP proofs; requests a nonce first if the refresh token should not be sent without one.
+    /// Makes a refresh call with DPoP proofs; requests a nonce first if the refresh token should not be sent without a fresh
+    /// nonce.
     ///
-    /// A confirming call repeats the nonce and the idempotency key of the earlier request, whose answer was lost. If an answer
-    /// to the earlier request did arrive, the call gets a new key.
+    /// With `recovering`, the call confirms an earlier refresh whose answer was lost. The call then has the nonce and the
+    /// idempotency key of that refresh. If the earlier refresh was answered after all, the call gets a new key.
     func proven(
         _ request: RefreshRequest, _ proof: ProofMaker, at url: EndpointURL, client: EngineClient,
         by deadline: Duration
@@ -71,8 +72,9 @@ extension OAuthEngine {
             let answer = try await sending(call) { () async throws(ProviderFailure) -> ProviderAnswer in
                 let exchange = call.exchange
                 if exchange.isRepeated, !checksFirst { request.sending.markMayBeSpent() }
-                // A server that replays answers returns the same answer for the same key. For a lost answer this is wanted.
-                // After a refusal for the nonce it is unwanted, so that call gets another key.
+                // A server that replays answers returns the stored answer for a key that it knows. A call after a lost answer
+                // needs the stored answer, so it has the earlier key. A call after a refused nonce needs a new answer, so it
+                // gets a new key.
                 let key =
                     last?.idempotencyKey
                     ?? (exchange.isRepeated || asksAnew
@@ -87,8 +89,8 @@ extension OAuthEngine {
             }
             return (answer, call.exchange)
         } catch {
-            // The server may have spent the token before it refused the nonce. As the repeated call was not sent, the state
-            // of the token is unknown.
+            // The server may have spent the token before it refused the nonce, and the repeated call was not sent. So it is
+            // unknown whether the token is still valid.
             if case .notSent(let detail) = error, call.exchange.isRepeated, !checksFirst {
                 throw .lost(detail: detail)
             }
@@ -96,19 +98,20 @@ extension OAuthEngine {
         }
     }
 
-    /// Requests a nonce, unless a fresh one is known, with a pushed authorization request that is never used.
+    /// Gets a new nonce by a pushed authorization request that is never used; makes no request if a fresh nonce is known.
     ///
     /// If the request fails, the refresh continues without a new nonce.
     private func prime(_ proof: ProofMaker, at url: EndpointURL, client: EngineClient, by deadline: Duration) async {
-        // If the server is down, skip this call. The breaker is shared, and the refresh itself should be the probe.
+        // If the last calls failed, send no pushed request. It shares the breaker with the refresh, and the refresh should be
+        // the breaker's probe.
         guard caller.limiter.failuresInARow == 0, client.wire.dpop.par == .proof,
             let par = try? await metadata(for: client).pushedAuthorization,
             let redirect = client.profile.redirectURIs.first, let state = try? random(32),
             let verifier = try? random(32)
         else { return }
         let call = call(provedBy: proof, at: par, client: client, .authorization)
-        // A nonce is valid only at one origin, so skip the request if its endpoint is at another origin than the token
-        // endpoint.
+        // A nonce is valid only at one origin. So send no pushed request if its endpoint and the token endpoint have different
+        // origins.
         guard call.place == self.call(provedBy: proof, at: url, client: client, .authorization).place,
             !nonces.isFresh(at: call.place, within: client.wire.dpop.nonceAge, moment: clock.monotonic())
         else { return }
@@ -116,7 +119,7 @@ extension OAuthEngine {
             client: client.profile.name, redirectURI: redirect, state: Secret(Base64URL.encode(state)), nonce: nil,
             codeChallenge: client.profile.pkce == .required ? Base64URL.encode(SHA256.hash(data: verifier)) : nil,
             scope: client.profile.scope, proof: proof)
-        // One call is enough, because a refusal brings a nonce as well.
+        // One call is enough, because a refusal contains a new nonce, too.
         _ = try? await post(
             AuthorizationURL.parameters(request, client: client, openID: profile.kind == .oidc), to: par,
             as: .pushedAuthorization, client: client, proving: call,
@@ -136,8 +139,8 @@ extension OAuthEngine {
 enum IdempotencyKey {
     /// Returns the key for a call that is made again with another nonce.
     ///
-    /// Calls for several APIs need different keys, too. With an equal key, a server that replays answers would return the
-    /// token of the first call.
+    /// Refreshes for several APIs need different keys, too. If two such calls had the same key, a server that replays answers
+    /// would return the first API's token for the second call.
     static func again(_ key: String, nonce: String?) -> String {
         Base64URL.encode(SHA256.hash(data: Array("\(key).\(nonce ?? "")".utf8)))
     }

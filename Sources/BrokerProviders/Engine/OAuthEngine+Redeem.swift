@@ -49,8 +49,8 @@ extension OAuthEngine {
         }
         tokens = client.bound(tokens)
         let required = client.wire.requiredScope
-        // Other code may assume that an answer without a scope grants the requested scope. Here the answer itself must name
-        // the required scope.
+        // Other code may assume that an answer without a scope grants the requested scope. But each scope of `required_scope`
+        // must be named in the answer.
         if !required.isEmpty, tokens.refusal == nil, !required.allSatisfy((tokens.scope ?? []).contains) {
             tokens.refusal = "token answer: a required scope was not granted"
         }
@@ -112,9 +112,9 @@ extension OAuthEngine {
 
     /// Makes the refresh call without a DPoP proof, for unbound tokens.
     ///
-    /// Some servers never bind an unbound grant later, and refuse a proof that comes with its refresh token. A refusal of
-    /// this call is no evidence about the grant, because the server may require a proof and may have refused the first one
-    /// for a wrong clock.
+    /// Some servers never bind an unbound grant later, and refuse a proof that comes with its refresh token. If this call is
+    /// refused, the grant may still be valid. The server may require a proof, and may have refused the proof of the preceding
+    /// call because of a wrong clock.
     private func bare(
         _ request: RefreshRequest, at endpoint: EndpointURL, client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) -> TokenSet {

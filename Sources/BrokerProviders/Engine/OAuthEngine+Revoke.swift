@@ -4,8 +4,12 @@ extension OAuthEngine {
     /// Revokes tokens in the client's style (SEC-63): with RFC 7009 first the refresh token, then the access token; otherwise
     /// only the access token.
     ///
-    /// Throws the first failure that should be retried, or else the last failure. The revocation counts as done without a call
-    /// if the style is `none`, the endpoint is unknown, or the style needs an unbound token but the token is bound.
+    /// Throws the first failure against which a retry can help, or else the last failure.
+    ///
+    /// The revocation counts as done without a call in three cases:
+    /// - The style is `none`.
+    /// - The endpoint is unknown.
+    /// - The style sends the access token as Bearer, but the token is bound.
     func revoke(_ tokens: TokenSet, client name: ClientName, by deadline: Duration) async throws(ProviderFailure) {
         let client = try client(name)
         let style = client.wire.revocation.style
@@ -13,7 +17,8 @@ extension OAuthEngine {
             let endpoint =
                 if let fixed = client.revocation { fixed } else { try await metadata(for: client).usable(.revocation) }
         else { return }
-        // Only an unbound access token may authenticate a call, because a bound one needs its key or certificate.
+        // Only an unbound access token may authenticate a revocation, because a bound token needs a proof of its key or its
+        // certificate.
         let isBearers = tokens.key == nil && tokens.certificate == nil && client.profile.senderConstraint == .off
         switch style {
         case .none: return
@@ -85,14 +90,15 @@ extension OAuthEngine {
                 headers: [("Content-Type", "application/json"), ("Accept", "application/json")] + proof
                     + client.wire.tokenRequest.headers,
                 body: writer.bytes), by: deadline)
-        // GitHub answers 404 and 422 for tokens that are already gone.
+        // GitHub answers 404 and 422 for tokens that are already revoked or unknown.
         if [404, 422].contains(answer.status) { return }
         try checkRevoked(answer)
     }
 
-    /// Accepts any 2xx without an error code.
+    /// Checks the answer to a revocation: any 2xx without an error code counts as success.
     ///
-    /// Also accepts the refusal of an unknown token, or of a token type that the provider cannot revoke.
+    /// A refusal counts as success in two cases: the provider does not know the token; or it cannot revoke tokens of this
+    /// type.
     private func checkRevoked(_ answer: ProviderAnswer) throws(ProviderFailure) {
         try answer.requireUsable(at: clock.now())
         let code = answer.object.flatMap { OAuthErrorParser.code(in: $0, isFailure: !answer.isSuccess) }
@@ -108,8 +114,8 @@ extension OAuthEngine {
 extension OAuthEngine {
     /// Ends the provider's session that the id_token names (RP-Initiated Logout 1.0 section 2).
     ///
-    /// The call is a POST, which keeps the token out of access logs. Any 2xx or redirect counts as done. The result is false
-    /// if the setting is off, or if the endpoint or the id_token is missing.
+    /// The call is a POST, which keeps the id_token out of access logs. Any 2xx or redirect counts as done. The result is
+    /// false if the setting `end_session` is off, or if the endpoint or the id_token is missing.
     func endSession(
         _ tokens: TokenSet, client name: ClientName, by deadline: Duration
     ) async throws(ProviderFailure) -> Bool {
@@ -138,8 +144,8 @@ extension OAuthEngine {
         }
     }
 
-    /// Returns the provider's log-out page for the user's browser (RP-Initiated Logout 1.0 section 2); nil if the setting is
-    /// off or the endpoint is missing.
+    /// Returns the provider's log-out page for the user's browser (RP-Initiated Logout 1.0 section 2); nil if the setting
+    /// `end_session` is off or the endpoint is missing.
     ///
     /// The address leaves out the id_token, because addresses are stored in histories and logs. `logout_hint` is sent only
     /// if the provider documents one. Its value comes from a claim of the id_token.

@@ -3,7 +3,7 @@ import Broker
 extension OAuthEngine {
     /// Starts a login, with a pushed request (RFC 9126) if the setting `par` permits it or the provider requires it.
     ///
-    /// Otherwise, and if an optional push fails, the URL contains all parameters.
+    /// Without a pushed request, or if an optional one fails, the URL contains all parameters.
     func start(
         _ request: AuthorizationRequest, openID: Bool, by deadline: Duration
     ) async throws(ProviderFailure) -> AuthorizationStart {
@@ -12,7 +12,8 @@ extension OAuthEngine {
         guard let endpoint = try metadata.usable(.authorization) else {
             throw .unusable(detail: "no authorization endpoint is known")
         }
-        // Check all endpoints of the sign-in now. Otherwise a user could sign in and fail afterwards.
+        // Check all endpoints of the sign-in now. Otherwise the login could fail after the user has already signed in at the
+        // provider.
         for member in needs(of: client) { _ = try metadata.usable(member) }
         // If a server's list of methods lacks S256, the server would ignore or misread the challenge (RFC 9700 section
         // 2.1.1).
@@ -31,7 +32,7 @@ extension OAuthEngine {
                 pairs = [("client_id", client.settings.clientID), ("request_uri", pushed.reference)]
                 lifetime = pushed.lifetime
             } catch {
-                // If a pushed request is required, a plain one must never replace it (SEC-10).
+                // If a pushed request is required, a URL with all parameters must never replace it (SEC-10).
                 if isRequired { throw error }
             }
         }

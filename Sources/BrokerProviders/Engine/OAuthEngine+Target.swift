@@ -3,11 +3,11 @@ import Broker
 extension OAuthEngine {
     private static let exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
 
-    /// Makes one exchange call (RFC 8693) and returns another API's access token for the session's own.
+    /// Makes one token exchange (RFC 8693): sends the session's access token, and returns an access token for another API.
     ///
-    /// An exchange spends no token, so a lost answer needs no confirming call. If the request has a proof by the subject
-    /// token's key, the new token must be bound to that key. If the new token is unbound, the returned set has an empty
-    /// access token.
+    /// A token exchange spends no token, so after a lost answer the caller can simply repeat it. If the call has a DPoP proof
+    /// of the session's key, the new token must be bound to that key. If the new token is unbound, the returned set has an
+    /// empty access token.
     func exchange(_ request: TargetExchange, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try client(request.client)
         let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
@@ -26,8 +26,8 @@ extension OAuthEngine {
         var tokens = try answers(client, binding: binding).exchanged(answer, now: clock.now())
         guard let proof = request.proof else { return client.bound(tokens, isCertified: request.isCertified) }
         guard tokens.credential == .dpop else {
-            // An empty access token makes the caller wait before it calls the provider again, as after a refresh with an
-            // unbound token.
+            // An empty access token makes the caller wait before it calls the provider again. A refresh that brings an unbound
+            // token is treated likewise.
             tokens.accessToken = Secret("")
             tokens.expiresAt = nil
             return tokens
@@ -37,7 +37,7 @@ extension OAuthEngine {
 }
 
 extension TokenTarget {
-    /// The parameters to send, with the scope in the provider's notation.
+    /// The parameters to send; the scopes are joined by the provider's separator.
     func parameters(scopeSeparator: String) -> [(name: String, value: String)] {
         parameters.map { $0.name == "scope" ? (name: "scope", value: scope.joined(separator: scopeSeparator)) : $0 }
     }
@@ -46,7 +46,7 @@ extension TokenTarget {
 extension RefreshRequest {
     /// The idempotency key of this call.
     ///
-    /// Refreshes of one token version for several APIs are different calls.
+    /// Refreshes with the same refresh token for several APIs are different calls, so each API needs a key of its own.
     var callKey: String {
         guard let target else { return idempotencyKey }
         return IdempotencyKey.again(idempotencyKey, nonce: "for " + FormPairs.encode(target.parameters))
@@ -54,10 +54,10 @@ extension RefreshRequest {
 }
 
 extension TokenAnswer {
-    /// The identifier of an access token (RFC 8693 section 3).
+    /// The identifier of the token type "access token" (RFC 8693 section 3).
     static let accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
 
-    /// Parses the answer to an exchange, which names the type of the new token (section 2.2.1).
+    /// Parses the answer to a token exchange, which names the type of the new token (section 2.2.1).
     ///
     /// A refresh token in the answer belongs to another grant, and an id_token to another sign-in. Both are dropped.
     func exchanged(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {

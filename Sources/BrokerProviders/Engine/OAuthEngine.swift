@@ -1,6 +1,6 @@
 package import Broker
 
-/// The OAuth 2.0 client for all kinds of providers that use codes.
+/// Makes the OAuth 2.0 calls for all kinds of providers that issue authorization codes.
 ///
 /// The differences between these kinds are settings.
 package struct OAuthEngine: Sendable {
@@ -9,11 +9,12 @@ package struct OAuthEngine: Sendable {
     let caller: ProviderCaller
     /// Makes the calls to the provider's log-out page.
     ///
-    /// The page has a breaker of its own, so that logins continue while it is unreachable.
+    /// The page has a breaker of its own, so that logins continue while the page is unreachable.
     let logOutCaller: ProviderCaller
     /// The source of the provider's `Date`.
     ///
-    /// The address is the configured token endpoint, because its answers never come from a cache, or else the issuer.
+    /// The `Date` comes from the configured token endpoint, because its answers never come from a cache. If no token endpoint
+    /// is configured, the `Date` comes from the issuer's address.
     let time: ProviderTime
     let clock: BrokerClock
     let keys: TokenKeys
@@ -37,7 +38,7 @@ package struct OAuthEngine: Sendable {
         random = environment.random
         var caller = environment.caller(settings)
         var logOutCaller = environment.caller(settings, isLogOut: true)
-        // Servers for metadata, keys and log-out get no client certificate.
+        // Calls for metadata, keys and log-out show no client certificate.
         caller.shown = ClientConnections(ConnectionSettings(trust: settings.trust), environment.http)?.now()
         logOutCaller.shown = caller.shown
         self.caller = caller
@@ -82,13 +83,13 @@ package struct OAuthEngine: Sendable {
         return try await metadataCache.current().value
     }
 
-    /// Returns the metadata for a client, with the aliases for clients with certificates.
+    /// Returns the metadata for a client. If the client has a certificate, the endpoints are the aliases for mutual TLS.
     func metadata(for client: EngineClient) async throws(ProviderFailure) -> Metadata {
         let known = try await metadata()
         return client.certificate == nil ? known : known.withAliases(under: settings.endpoints)
     }
 
-    /// Returns whether an address belongs to the authorization server; userinfo counts as a resource.
+    /// Returns whether an address belongs to the authorization server; false for userinfo, which counts as a resource.
     func owns(_ address: ProofAddress) async throws(ProviderFailure) -> Bool {
         let known = try await metadata()
         let own = [
@@ -103,8 +104,8 @@ package struct OAuthEngine: Sendable {
 
     /// Returns the client with the given name.
     ///
-    /// Callers pass only configured names. The client's calls show its present certificate, or the previous one if
-    /// `thumbprint` names it.
+    /// Callers pass only configured names. The client's calls show its present certificate, or the previous certificate if
+    /// that has the given thumbprint.
     func client(_ name: ClientName, showing thumbprint: String? = nil) throws(ProviderFailure) -> EngineClient {
         guard var client = clients[name] else { throw .notSent(detail: "no such client") }
         if let shown = client.connections?.now(for: thumbprint) { client.caller.shown = shown }
@@ -126,7 +127,7 @@ package struct OAuthEngine: Sendable {
         clients.values.map { ($0.profile.name, $0.settings.clientID) }
     }
 
-    /// Runs the work before a secret is sent, and reports each failure in it as `notSent`.
+    /// Runs work that precedes a call with a secret, and reports each failure of the work as `notSent`.
     func beforeSending<Value>(
         _ work: () async throws(ProviderFailure) -> Value
     ) async throws(ProviderFailure) -> Value {
@@ -135,15 +136,16 @@ package struct OAuthEngine: Sendable {
         }
     }
 
-    /// Posts parameters with the client's authentication, each call on its own connection; `call` adds a new DPoP proof to each
-    /// request.
+    /// Posts parameters with the client's authentication, on a connection that no other call uses.
+    ///
+    /// `call` adds a new DPoP proof each time that the request is sent.
     func post(
         _ parameters: [(name: String, value: String)], to url: EndpointURL, as endpoint: ClientAuthenticator.Endpoint,
         client: EngineClient, headers: [(name: String, value: String)] = [], target: TokenTarget? = nil,
         proving call: ProvenCall? = nil, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
         let target = target?.parameters(scopeSeparator: client.wire.scopeSeparator) ?? []
-        // The settings for the form of a token call apply only to token calls.
+        // The setting `token_request` applies only to token calls, except for its header fields.
         let wire =
             endpoint == .token
             ? client.wire.tokenRequest : TokenRequestSettings(headers: client.wire.tokenRequest.headers)

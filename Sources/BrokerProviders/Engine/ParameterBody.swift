@@ -3,7 +3,7 @@ import FoundationEssentials
 
 /// Writes the body of a token call according to the client's settings.
 enum ParameterBody {
-    /// Returns body and media type; omissions and renamings refer to the standard names.
+    /// Returns the body and its media type; the settings `omit` and `rename` refer to the standard names of parameters.
     ///
     /// All parameters of a target are sent, and they override configured parameters of the same name. If a target's parameter
     /// were missing, the token would be for another API.
@@ -26,7 +26,8 @@ enum ParameterBody {
 extension ParameterBody {
     /// Writes the parameters as a JSON object.
     ///
-    /// A name that occurs more than once in the call itself becomes one member with a list.
+    /// If a name occurs more than once in `names`, it becomes one member with a list of values. `names` are the parameters of
+    /// the call, without those from the setting `parameters`.
     private static func json(_ pairs: [(name: String, value: String)], lists names: [String]) -> [UInt8] {
         let repeated = Set(names.filter { name in names.count { $0 == name } > 1 })
         var written: Set<String> = []

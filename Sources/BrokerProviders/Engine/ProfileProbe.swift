@@ -2,10 +2,10 @@ package import Broker
 import Crypto
 
 extension OAuthEngine {
-    /// Returns a fault for each requirement of the client's `profile` that the metadata do not promise.
+    /// Returns a fault for each requirement of the client's `profile` that the metadata does not promise.
     ///
-    /// For a client without a `profile`, only the last two requirements are checked (id_token algorithms, certificate-bound
-    /// tokens). They are then only doubts, because the provider may support them anyway.
+    /// For a client without a `profile`, only two requirements are checked: a list of id_token algorithms, and tokens bound to
+    /// certificates. If one is missing, the result is only doubtful, because the provider may fulfil it anyway.
     func lacks(_ known: Metadata, _ client: ClientSettings, isOpenID: Bool) -> [ProbeResult] {
         let known = client.wire.connection.identity == nil ? known : known.withAliases(under: settings.endpoints)
         let (wire, profile) = (client.wire, client.wire.profile)

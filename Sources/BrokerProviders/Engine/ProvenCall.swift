@@ -1,13 +1,15 @@
 import Broker
 import Synchronization
 
-/// One call with DPoP proofs of the key that tokens are bound to (RFC 9449), and the nonces in the call.
+/// One call with DPoP proofs by the key that tokens are bound to (RFC 9449), and the call's nonces.
+///
+/// Its `place` is the server that issues nonces, with the client that they are for.
 final class ProvenCall: Sendable {
     private struct State {
         var exchange: NonceExchange
-        /// The newest nonce at this place before the last answer arrived.
+        /// The newest known nonce of the server, read just before the last answer was handled.
         ///
-        /// For a confirming call, the newest nonce when the request was sent.
+        /// If `confirms` is true, the nonce is read when the request is sent.
         var newest: String?
     }
 
@@ -17,15 +19,16 @@ final class ProvenCall: Sendable {
     private let clock: BrokerClock
     /// Whether the call confirms an earlier one whose answer was lost.
     ///
-    /// A confirming call compares with the newest nonce at its sending, because in a busy process other calls bring newer
+    /// After a refusal, the nonce that was sent is compared with the newest nonce, to find out whether it was outdated. A
+    /// confirming call uses the newest nonce of the time when it was sent, because other calls in the process may get newer
     /// nonces meanwhile.
     private let confirms: Bool
-    /// Guards the nonces that were sent and requested.
+    /// Guards the state of the call's nonces.
     private let state: Mutex<State>
 
     /// Creates the call.
     ///
-    /// Its first nonce is `nonce`, for repeating a request, or else the newest nonce at this place.
+    /// The first proof has the given nonce if an earlier request is repeated, or else the server's newest nonce.
     init(
         _ proof: ProofMaker, at place: ProofNonces.Place, _ nonces: ProofNonces, _ clock: BrokerClock,
         repeating nonce: String? = nil, confirms: Bool = false
@@ -38,7 +41,7 @@ final class ProvenCall: Sendable {
         state = Mutex(State(exchange: NonceExchange(nonce: nonce ?? nonces.newest(at: place))))
     }
 
-    /// The nonces that were sent and requested.
+    /// The state of the nonces: the nonce that was sent last, and whether the server requested another nonce.
     var exchange: NonceExchange { state.withLock { $0.exchange } }
 
     /// Returns the `DPoP` field with a new proof; each proof is sent only one time.
@@ -55,8 +58,8 @@ final class ProvenCall: Sendable {
         if let nonce = answer.proofNonce { nonces.note(nonce, at: place, moment: clock.monotonic()) }
     }
 
-    /// Returns whether the call must be repeated with another nonce; throws `retryable` if the server requests another nonce
-    /// again.
+    /// Returns whether the call must be repeated with another nonce; throws `retryable` if the repeated call is refused for
+    /// its nonce, too.
     func asksAgain(_ answer: ProviderAnswer) throws(ProviderFailure) -> Bool {
         let action = state.withLock { state in
             state.exchange.answered(

@@ -11,7 +11,7 @@ package protocol ProviderInspection: ProviderClient {
     /// The certificates that the clients show.
     var identities: [(client: ClientName, identity: ClientIdentity)] { get }
 
-    /// Sentences about faults that weaken security, for readiness.
+    /// Sentences about faults that weaken security, for the readiness endpoint of the management listener.
     var warnings: [String] { get }
 
     /// Tests discovery, key set and clock, as far as the kind has them.

@@ -14,7 +14,7 @@ final class ClientConnections: Sendable {
 
     private struct State {
         var current: Shown?
-        /// The connections on which the previous certificate was shown.
+        /// The connections that showed the previous certificate.
         ///
         /// A call still needs them if its token is bound to that certificate.
         var last: Shown?

@@ -10,7 +10,7 @@ struct ClientAuthenticator: Sendable {
         case token, revocation, pushedAuthorization
     }
 
-    /// The values from which an assertion's single audience is chosen (SEC-19), and the server's algorithms.
+    /// The possible values of an assertion's single audience (SEC-19), and the server's algorithms.
     struct Addressee: Sendable {
         var issuer: String
         var tokenEndpoint: String

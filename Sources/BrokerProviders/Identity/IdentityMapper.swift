@@ -19,18 +19,18 @@ enum IdentityMapper {
     /// Half a surrogate pair in one of them becomes U+FFFD.
     static let displayClaims: Set<String> = ["name", "given_name", "family_name", "middle_name", "nickname"]
 
-    /// Returns the claims that are present and of a type that identities may contain.
+    /// Returns the wanted claims that the answer has, if identities may contain values of their type.
     ///
-    /// The verdict on an e-mail address (`email_verified`) becomes a boolean (SEC-33). A negative verdict next to the address,
-    /// or in an enclosing object, is included even if the configuration does not name it. Otherwise, the address would count as
-    /// verified.
+    /// The value of `email_verified` becomes a boolean (SEC-33). If the configuration names only the e-mail address, the
+    /// nearest `email_verified` in the objects around the address is read. If that value is not true, `email_verified: false`
+    /// is added. Otherwise, the address would count as verified.
     static func claims(
         _ object: JSONObject, _ wanted: [(name: String, pointer: String)]
     ) -> [(name: String, value: JSONValue)] {
         var claims: [(name: String, value: JSONValue)] = wanted.compactMap { entry in
             if let text = object.halvedTexts[entry.pointer], entry.name != "email_verified" {
-                // Replacing half a surrogate pair could make two different texts equal, so drop all claims except those for
-                // display.
+                // Replacing half a surrogate pair could make two different texts equal. So the claim is dropped, unless it is
+                // only displayed.
                 return displayClaims.contains(entry.name) && isPlain(.string(text)) ? (entry.name, .string(text)) : nil
             }
             guard let value = object.value(at: entry.pointer) else { return nil }
@@ -58,8 +58,8 @@ enum IdentityMapper {
 
     /// Returns the claims of the first source, and the further claims that only the second source has.
     ///
-    /// The verdict on an address comes from the source of the address. If this source has no verdict, a negative verdict of
-    /// the other source counts.
+    /// `email_verified` comes from the same source as the e-mail address. If that source lacks it, a false from the other
+    /// source is used, but never a true.
     static func merged(
         _ first: [(name: String, value: JSONValue)], with second: [(name: String, value: JSONValue)]
     ) -> [(name: String, value: JSONValue)] {
@@ -83,7 +83,7 @@ enum IdentityMapper {
         }
     }
 
-    /// Returns the callback parameters that the client stores as unverified claims (SEC-16).
+    /// Returns the callback parameters with these names, which are stored as unverified claims (SEC-16).
     static func unverified(_ context: IdentityContext, keeping names: [String]) -> [(name: String, value: JSONValue)] {
         var kept: [(name: String, value: JSONValue)] = []
         for parameter in context.callback where names.contains(parameter.name) && parameter.value.utf8.count <= 2048 {
@@ -96,7 +96,7 @@ enum IdentityMapper {
         return kept
     }
 
-    /// Reads the user's name from Apple, which comes only at the first sign-in, as JSON in the form post.
+    /// Reads the user's name from Apple's callback, a form post with JSON. Apple sends the name only at the first sign-in.
     private static func appleUser(_ text: String) -> [(name: String, value: JSONValue)]? {
         guard let user = try? JSONParser.parseObject(Array(text.utf8), maximumBytes: 2048, maximumDepth: 3),
             user["name"]?.object != nil

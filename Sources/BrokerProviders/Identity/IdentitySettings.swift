@@ -16,7 +16,7 @@ package struct IdentitySettings: Sendable {
     /// `identity`'s other members (`name: /profile/name`), which map claim names to pointers, in order; nil for the
     /// standard OpenID claims.
     package var claims: [(name: String, pointer: String)]?
-    /// Further texts in the `error` of a success that mean "no error", in addition to `none` and `ok`.
+    /// Further texts that mean "no error" in the member `error` of a 2xx answer, in addition to `none` and `ok`.
     ///
     /// Only presets set them.
     package var noErrors: [String] = []

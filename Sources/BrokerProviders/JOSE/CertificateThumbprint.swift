@@ -2,7 +2,7 @@ import Broker
 import Crypto
 import FoundationEssentials
 
-/// Computes the thumbprint of a certificate, by which a signed token identifies it (RFC 7515 section 4.1.8).
+/// Computes the thumbprint that identifies a certificate in the header of a signed token (RFC 7515 section 4.1.8).
 package enum CertificateThumbprint {
     /// Returns the base64url SHA-256 of the first certificate in a PEM text; nil if the text is not PEM.
     package static func first(inPEM text: String) -> String? {

@@ -2,7 +2,7 @@ import Broker
 
 /// A JWS in compact form, parsed by the broker's own code before a library sees it (library note 7).
 struct CompactToken: Sendable {
-    /// The sizes in bytes up to which a token and its header are accepted; checked before any decoding (SEC-122).
+    /// The largest accepted sizes of a token and its header, in bytes; checked before any decoding (SEC-122).
     struct Bounds: Sendable {
         let token: Int
         let header: Int

@@ -8,9 +8,9 @@ import FoundationEssentials
 struct IDTokenRules: Sendable {
     let issuer: String
     let clientID: String
-    /// Further ids of this client.
+    /// The client's `trusted_audiences`: further client ids that count as this client's own.
     ///
-    /// A token from an SDK may have another registration's id as audience.
+    /// A native SDK may return a token whose `aud` is the id of the operator's other registration at the provider.
     var otherClientIDs: [String] = []
     let settings: IDTokenSettings
 
@@ -20,7 +20,7 @@ struct IDTokenRules: Sendable {
         var accessToken: Secret?
         /// The demands of the authorization request on the sign-in.
         var demands: SignInDemands
-        /// Whether a token with an old `iat` is refused, as at logins.
+        /// Whether a token with an old `iat` is refused; true for the id_token of a login, false for that of a refresh.
         var isFresh: Bool
     }
 
@@ -37,7 +37,7 @@ struct IDTokenRules: Sendable {
             }
         }
         try checkDemands(claims, expected.demands)
-        // A logout token is never an id_token, even if its typ claims it (SEC-31).
+        // A logout token is never an id_token, even if its `typ` is an id_token's (SEC-31).
         guard claims.present("events") == nil else { throw .identityRejected(detail: "token has events") }
         _ = try IdentityMapper.subject(claims, at: "/sub", acceptsNumbers: false)
     }
@@ -66,8 +66,7 @@ struct IDTokenRules: Sendable {
     /// The end of the year 9999.
     private static let endOfCalendars: Double = 253_402_300_800
 
-    /// Checks that the token has the essential claims that were requested, including the class of the sign-in (OpenID Connect
-    /// Core 5.5.1.1).
+    /// Checks that the token has the essential claims that were requested, including `acr` (OpenID Connect Core 5.5.1.1).
     private func checkDemands(_ claims: JSONObject, _ demands: SignInDemands) throws(ProviderFailure) {
         if !demands.contextClasses.isEmpty {
             guard let reached = claims["acr"]?.string,

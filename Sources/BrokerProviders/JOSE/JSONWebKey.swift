@@ -2,7 +2,7 @@ import Broker
 
 /// One public key of a provider's set that could verify a signature (RFC 7517).
 ///
-/// An unusable entry is skipped.
+/// Other entries of the set are skipped.
 struct JSONWebKey: Sendable {
     let keyID: String?
     let keyType: String

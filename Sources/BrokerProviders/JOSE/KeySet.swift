@@ -15,10 +15,10 @@ final class KeySet: Sendable {
     /// The number of usable keys.
     var count: Int { keys.count }
 
-    /// The largest number of keys with the same name that are tried for a token.
+    /// The largest number of keys with an equal `kid` that are tried for a token.
     static let maximumTries = 4
 
-    /// Reads a JWKS key by key and skips unusable ones; nil if it is malformed or has too many keys.
+    /// Reads a JWKS key by key and skips unusable ones; nil if the set is malformed or has too many keys.
     ///
     /// Entries with identical members count as one key.
     init?(_ object: JSONObject) {
@@ -30,7 +30,7 @@ final class KeySet: Sendable {
         }
     }
 
-    /// Returns the members other than null, in the order of their names.
+    /// Returns the bytes that are equal for two equal entries: the members other than null, in the order of their names.
     private static func identity(of object: JSONObject) -> [UInt8] {
         let members = object.members.filter { !$0.value.isNull }.sorted { $0.name < $1.name }
         var writer = JSONWriter()
@@ -43,8 +43,10 @@ final class KeySet: Sendable {
 
     /// Returns the keys to try.
     ///
-    /// For a token with a `kid`, these are the suitable keys with that `kid`, at most four. If there are none, it is the only
-    /// suitable key without a `kid`. For a token without a `kid`, it is the only suitable key.
+    /// A key is suitable if it fits the token's algorithm.
+    /// - A token with a `kid`: the suitable keys with that `kid`, at most four. If the set has none, the suitable key without
+    ///   a `kid`, if exactly one exists.
+    /// - A token without a `kid`: the suitable key, if exactly one exists.
     func candidates(_ token: CompactToken) -> [Int] {
         let fitting = keys.indices.filter { keys[$0].fits(token.algorithm) }
         guard let name = token.keyID else { return fitting.count == 1 ? fitting : [] }
@@ -56,8 +58,8 @@ final class KeySet: Sendable {
         return nameless.count == 1 ? nameless : []
     }
 
-    /// Returns whether the signature verifies with a key that the token's header names; `mayTry` is called before each try
-    /// if there are several keys.
+    /// Returns whether one of the token's candidate keys verifies the signature. If there are several candidates, `mayTry` is
+    /// called before each try, and its false ends the tries.
     func verifies(_ token: CompactToken, mayTry: @Sendable () -> Bool = { true }) async -> Bool {
         let candidates = candidates(token)
         for index in candidates {

@@ -1,6 +1,7 @@
 /// An asymmetric JWS algorithm (RFC 7518, RFC 8037).
 ///
-/// `none` and HMAC are left out, because anyone or the client itself could make such a token (SEC-25).
+/// Two algorithms are left out (SEC-25): `none`, because anyone could make such a token; and HMAC, because the client itself
+/// could.
 package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     case rs256 = "RS256"
     case rs384 = "RS384"
@@ -23,8 +24,8 @@ package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     /// The second name of EdDSA with an Ed25519 key (RFC 9864 section 2.2).
     package static let fullyNamedEdDSA = "Ed25519"
 
-    /// Returns the name for a header that the broker writes: the one that the provider lists if it lists exactly one, else the
-    /// configured one.
+    /// Returns the algorithm's name for the header of a token that the broker signs. If the provider lists exactly one name of
+    /// the algorithm, that name is used, and otherwise the configured name.
     func name(listed: [String]?, configured: String?) -> String {
         let names = self == .edDSA ? [rawValue, Self.fullyNamedEdDSA] : [rawValue]
         let known = names.filter { listed?.contains($0) == true }

@@ -33,12 +33,13 @@ struct TokenKeys: Sendable {
 
     /// Throws `identityRejected` unless the token's signature verifies.
     ///
-    /// If no key is suitable, or the token names no key, newer keys are fetched if `mayFetch` permits it. The fetch is taken
-    /// from the bucket of `cause`. If the fetch had begun for another caller, one more may follow.
+    /// Newer keys are fetched if `mayFetch` permits the fetch, in two cases: no key is suitable; or the token names no key and
+    /// its signature does not verify. The fetch counts against the bucket of `cause`. If that fetch had already begun for
+    /// another caller, one more fetch may follow.
     func verify(
         _ token: CompactToken, for cause: FetchCause = .provider, mayFetch: @escaping @Sendable () -> Bool = { true }
     ) async throws(ProviderFailure) {
-        // If several keys have to be tried for a stranger's token, `mayFetch` charges each attempt like a fetch.
+        // If several keys have to be tried for a stranger's token, `mayFetch` charges each try like a fetch.
         let mayTry: @Sendable () -> Bool
         switch cause {
         case .provider: mayTry = { true }
@@ -46,8 +47,8 @@ struct TokenKeys: Sendable {
         }
         let (set, generation) = try await cache.current()
         if await set.verifies(token, mayTry: mayTry) { return }
-        // A token with a known kid and a bad signature is forged. If its kid is missing or unknown, its key may be newer
-        // than this set.
+        // A token with a known kid and a bad signature is forged. If the kid is missing or unknown, the provider may have
+        // added the token's key after this set was fetched.
         if token.keyID == nil || !set.hasKey(for: token), mayFetch(),
             let newer = await cache.newer(than: generation, for: cause)
         {

@@ -67,15 +67,15 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
         return try refreshed(token, tokens, before, client)
     }
 
-    /// Checks a refreshed id_token that the provider did sign (OpenID Connect Core 12.2).
+    /// Checks the claims of a refreshed id_token, after its signature was verified (OpenID Connect Core 12.2).
     private func refreshed(
         _ token: CompactToken, _ tokens: TokenSet, _ before: TokenSet, _ client: EngineClient
     ) throws(ProviderFailure) -> RefreshedSubject {
         let rules = IDTokenRules(
             issuer: engine.settings.issuer ?? "", clientID: client.settings.clientID, settings: client.wire.idToken)
         if let fault = rules.faultOfRefreshed(token, before: before.idToken) { return .foreign(fault) }
-        // Determine the subject before checks that only make the token useless. A stranger's tokens must be recognised even
-        // if, for example, a hash in them is wrong.
+        // Read the subject before the other checks. The caller must notice another user's tokens, even if the id_token then
+        // fails a check such as `at_hash`.
         let subject = try? IdentityMapper.subject(token.claims, at: client.wire.identity.subject ?? "/sub")
         do throws(ProviderFailure) {
             try rules.check(
@@ -95,7 +95,7 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
     ) async throws(ProviderFailure) -> LogoutNotice {
         let wires = engine.settings.clients.map(\.wire.idToken)
         let algorithms = wires.flatMap(\.algorithms)
-        // Servers label logout tokens `JWT`, `logout+jwt`, or omit the label (docs/providers/real-servers.md).
+        // The `typ` of a logout token is `JWT` or `logout+jwt`, and some servers omit it (docs/providers/real-servers.md).
         let parsed = try CompactToken(token.reveal(), allowed: algorithms, types: ["jwt", "logout+jwt"])
         let rules = LogoutTokenRules(
             issuer: engine.settings.issuer ?? "", clients: engine.clientIDs,

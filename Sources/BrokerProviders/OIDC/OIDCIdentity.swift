@@ -26,7 +26,8 @@ enum OIDCIdentity {
         return try identity(claims, dressedBy: source, context: context, client: client)
     }
 
-    /// Makes an identity whose subject comes from the verified claims, and whose other claims come first from `source`.
+    /// Makes an identity. The subject comes from the verified claims; other claims come from `source`, or else from the
+    /// verified claims.
     ///
     /// `source` is the answer of userinfo or an API, or the verified claims themselves. `subject` is the pointer to the user's
     /// id, and `names` are the claims to keep.
@@ -48,7 +49,7 @@ enum OIDCIdentity {
         return identity
     }
 
-    /// Reads `acr`, `amr` and `auth_time`; ignores values that are longer than any demand.
+    /// Reads `acr`, `amr` and `auth_time`; ignores an `acr` or `amr` that is longer than a demand may name.
     private static func signIn(_ claims: JSONObject) -> SignInFacts {
         func isShort(_ text: String) -> Bool { (1...StepUpDemand.longestClass).contains(text.utf8.count) }
         let methods = claims["amr"]?.array?.compactMap(\.string).filter(isShort) ?? []

@@ -8,7 +8,7 @@ package struct CallLimits: Sendable, Equatable {
     package var failuresToOpen: Int
     /// `breaker_pause`: the first pause of an open breaker.
     ///
-    /// The pause doubles up to a minute while the provider fails.
+    /// Each failed probe doubles the pause, up to a minute.
     package var pause: Duration
 
     package init(

@@ -14,11 +14,12 @@ package enum ClientAuthentication: Sendable {
     case blankSecretBasic
     /// `client_secret_jwt`, with `client_secret` (RFC 7523, HS256).
     case clientSecretJWT(Secret)
-    /// `private_key_jwt`, with `private_key` (RFC 7523) in the form of `assertion`.
+    /// `private_key_jwt`, with `private_key` (RFC 7523); the setting `assertion` changes details of the assertion.
     case privateKeyJWT(SigningKey)
-    /// `tls_client_auth` (RFC 8705 section 2.1): the connection's certificate, recognised by a registered name.
+    /// `tls_client_auth` (RFC 8705 section 2.1): the connection's certificate, which contains a name that is registered for
+    /// the client.
     case tlsClientAuth
-    /// `self_signed_tls_client_auth` (section 2.2): the connection's certificate, which is itself registered.
+    /// `self_signed_tls_client_auth` (section 2.2): the connection's certificate, which is itself registered for the client.
     case selfSignedTLSClientAuth
     /// `apple`: a client secret that is an ES256 JWT, made for each call.
     case apple(teamID: String, keyID: String, key: Secret)

@@ -8,7 +8,7 @@ extension ClientSettings {
         Self.distinct(targets.filter { $0.grant == .refresh }.flatMap(\.resources))
     }
 
-    /// The scope for other APIs that the client's sign-ins request in addition to the client's own.
+    /// The scope for other APIs that the client's sign-ins request in addition to the client's own scope.
     package var targetScope: [String] { Self.distinct(targets.filter { $0.grant == .refresh }.flatMap(\.scope)) }
 
     private static func distinct(_ texts: [String]) -> [String] {
@@ -16,7 +16,7 @@ extension ClientSettings {
         return texts.filter { seen.insert($0).inserted }
     }
 
-    /// The profile, including the demand on the sign-in from the client's own parameters.
+    /// The profile, including the demand on the sign-in that the client's `authorization_parameters` contain.
     var demandingProfile: ClientProfile {
         var profile = profile
         let asked = SignInDemands(wire.authorizationParameters)
@@ -36,19 +36,20 @@ package struct ClientSettings: Sendable {
     package var authentication: ClientAuthentication
     /// `app_start: {sdk_version}`: the version for Clever's own app, if a login may open in it; nil otherwise.
     package var appStart: String?
-    /// `post_logout_redirect_uri`: the next address after the provider's log-out page; nil if the browser stays there.
+    /// `post_logout_redirect_uri`: the address that the provider's log-out page redirects to; nil if the browser stays on that
+    /// page.
     package var postLogoutRedirectURI: String?
     /// `redirect_name`: the text sent as `redirect_uri`, if the provider identifies a redirect URI by a name (eBay's
     /// RuName).
     package var redirectName: String?
-    /// `trusted_audiences`: the ids of the project's other registrations.
+    /// `trusted_audiences`: the client ids of the operator's other registrations at the provider.
     ///
-    /// The provider's SDKs may give their id_tokens to this client's app.
+    /// The provider's SDKs may give this client's app id_tokens that were issued to one of these ids.
     package var trustedAudiences: [String] = []
     /// The wire settings: the provider's, overridden by the client's.
     package var wire: WireSettings
-    /// The further APIs that access tokens of the client's sessions may be for, each once (`upstreams.NAME.token`,
-    /// `backends.NAME.tokens`).
+    /// The other APIs that the client's sessions may get access tokens for (`upstreams.NAME.token`, `backends.NAME.tokens`).
+    /// Each API is listed once.
     package var targets: [TokenTarget] = []
 
     package init(

@@ -1,10 +1,10 @@
-/// `dpop`: the form of proofs for a provider that binds its tokens to the broker's key (RFC 9449).
+/// `dpop`: details of the DPoP calls to a provider that binds its tokens to a key of the broker (RFC 9449).
 package struct DPoPSettings: Sendable, Equatable {
-    /// The setting `par`: an addition to a pushed request, besides `dpop_jkt`.
+    /// The setting `par`: the content of a pushed authorization request in addition to `dpop_jkt`.
     package enum PushedProof: String, Sendable, CaseIterable {
-        /// A DPoP proof, which brings the first nonce.
+        /// A DPoP proof, so the answer contains the server's first nonce.
         case proof
-        /// No addition besides `dpop_jkt`.
+        /// No content in addition to `dpop_jkt`.
         case thumbprint
     }
 
@@ -12,7 +12,7 @@ package struct DPoPSettings: Sendable, Equatable {
     package enum NonceBeforeSpending: String, Sendable, CaseIterable {
         /// The server checks the proof before it spends the refresh token.
         ///
-        /// If the server refuses the nonce, the refresh token is not spent.
+        /// If the server refuses the nonce, the refresh token is still valid.
         case yes = "true"
         /// The server spends the refresh token before it checks the proof.
         case no = "false"
@@ -24,7 +24,7 @@ package struct DPoPSettings: Sendable, Equatable {
     package var nonceBeforeSpending = NonceBeforeSpending.unknown
     /// `nonce_age`: the greatest age of a nonce for a refresh.
     ///
-    /// If no nonce is younger, a new one is requested first if possible.
+    /// If the newest nonce is older, the broker tries to get a new nonce before the refresh.
     package var nonceAge = Duration.seconds(240)
 
     package init() {}

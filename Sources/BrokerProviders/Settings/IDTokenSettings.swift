@@ -4,7 +4,7 @@ package struct IDTokenSettings: Sendable {
     package var algorithms: [SignatureAlgorithm]
     /// `issuer`: the `iss` of the id_tokens from the provider's SDKs, if it differs from the sign-in's issuer.
     ///
-    /// For kind `oauth2`, this setting also enables such tokens.
+    /// For kind `oauth2`, id_tokens from SDKs are accepted only if `issuer` is set.
     package var issuer: String?
     /// `leeway`: clock skew, at most 120 s (SEC-29).
     package var leeway: Duration

@@ -30,9 +30,9 @@ package struct ProviderSettings: Sendable {
     package var limits: CallLimits
     /// `session: {own}`; nil is `device` for Clover, whose subject is a merchant, and `subject` for other kinds.
     package var own: ProviderProfile.Ownership?
-    /// `step_up`: the provider's abilities.
+    /// `step_up`: the demands on a sign-in that the provider can fulfil.
     ///
-    /// For the kind `oidc`, nil means all abilities, unless a preset limits them. For other kinds, nil means none.
+    /// For the kind `oidc`, nil means all demands, unless a preset limits them. For other kinds, nil means none.
     package var stepUp: StepUpCapability?
     /// `clients`, in the file's order; at least one.
     package var clients: [ClientSettings]

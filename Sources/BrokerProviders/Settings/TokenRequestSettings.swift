@@ -9,7 +9,7 @@ package struct TokenRequestSettings: Sendable {
     package var omit: Set<String>
     /// `rename`: a map from standard names to the provider's names.
     package var rename: [String: String]
-    /// `parameters`: further parameters that are always sent, in this order.
+    /// `parameters`: further parameters that each token and refresh call contains, in this order.
     package var parameters: [(name: String, value: String)]
     /// `headers`: further header fields on token, identity and revocation calls (`User-Agent`, `Notion-Version`).
     package var headers: [(name: String, value: String)]

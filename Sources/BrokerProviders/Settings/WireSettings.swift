@@ -1,6 +1,6 @@
 package import Broker
 
-/// The form of a client's requests and of the provider's answers (the table of settings in docs/reference/configuration.md).
+/// The format of a client's requests and of the provider's answers (the table of settings in docs/reference/configuration.md).
 package struct WireSettings: Sendable {
     /// `basic_encoding`: whether id and secret are form-encoded before base64 (RFC 6749 section 2.3.1), or sent raw.
     package enum BasicEncoding: String, Sendable { case form, raw }
@@ -13,13 +13,13 @@ package struct WireSettings: Sendable {
     package var profile: ConformanceProfile?
     /// The setting `basic_encoding`.
     package var basicEncoding: BasicEncoding
-    /// `authorization_parameters`: parameters that are always sent, in this order.
+    /// `authorization_parameters`: further parameters that each authorization request contains, in this order.
     package var authorizationParameters: [(name: String, value: String)]
     /// `response_mode`; nil omits the parameter.
     package var responseMode: ResponseMode?
     /// The setting `par`.
     package var pushedAuthorization: PushedAuthorization
-    /// `scope_separator`: one space in the standard.
+    /// `scope_separator`: the text between two scopes in a request; the standard requires one space.
     package var scopeSeparator: String
     /// `scope_parameter`: the name of the scope in the authorization request (Slack: `user_scope`).
     package var scopeParameter: String
@@ -78,7 +78,7 @@ package struct WireSettings: Sendable {
 
 /// `refresh: {mode}`: the effect of a refresh on the refresh token.
 package enum RefreshMode: String, Sendable {
-    /// `rotate`: an answer may contain a new refresh token; otherwise the old one remains valid (SEC-57).
+    /// `rotate`: an answer may contain a new refresh token; without a new one, the old refresh token remains valid (SEC-57).
     case rotate
     /// `keep`: the provider never changes the refresh token.
     case keep

@@ -1,8 +1,8 @@
 import Broker
 
-/// Reads an answer's body as an object from JSON, or from a form as GitHub and old servers send it.
+/// Reads an answer's body as a JSON object, or as a URL-encoded form, which GitHub and old servers send.
 enum AnswerBody {
-    /// Returns the members, if the body is in one of these forms.
+    /// Returns the members of a JSON object or a URL-encoded form; nil for another body.
     ///
     /// A body that begins with `{` is read as JSON, whatever its media type. Other bodies are read as a form if their media type
     /// is that of a form or `text/plain`.

@@ -1,9 +1,9 @@
 import Broker
 
-/// One entry of `token_response: {dead_grants}`, by which the answer to a refresh shows a dead grant (guarantee 2).
+/// One entry of `token_response: {dead_grants}`: a sign of a dead grant in the answer to a refresh (guarantee 2).
 ///
-/// The entry names a place in the answer, and the values at this place that mean a dead grant. Values are compared whole. Only
-/// entries in the configuration or a preset are used.
+/// The entry has a pointer to a place in the answer, and the values at this place that mean a dead grant. Values are compared
+/// whole. Only entries in the configuration or a preset are used.
 package struct DeadGrantPlace: Sendable, Equatable {
     /// `at`: an RFC 6901 JSON pointer, extended so that `*` matches every entry of a list.
     package var pointer: String
@@ -18,7 +18,8 @@ package struct DeadGrantPlace: Sendable, Equatable {
         self.statuses = statuses
     }
 
-    /// Returns whether an answer has one of the values at the place; if the place matches a list, every entry must have one.
+    /// Returns whether an answer has one of the values at the place; if the pointer matches the entries of a list, every entry
+    /// must have one of the values.
     func isFound(in answer: JSONObject, _ status: Int) -> Bool {
         guard statuses.contains(status) else { return false }
         let path = pointer.split(separator: "/", omittingEmptySubsequences: false).dropFirst()

@@ -34,8 +34,8 @@ enum OAuthErrorParser {
         return "invalid_request"
     }
 
-    /// Returns whether the member `error` in an identity endpoint's success means "no error", for example TikTok's `{"code":
-    /// "ok"}`.
+    /// Returns whether the member `error` in a 2xx answer of an identity endpoint means "no error", for example TikTok's
+    /// `{"code": "ok"}`.
     ///
     /// `further` are a preset's own values.
     static func saysNone(_ error: JSONValue, _ further: [String] = []) -> Bool {

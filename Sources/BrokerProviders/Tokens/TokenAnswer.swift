@@ -16,16 +16,16 @@ struct TokenAnswer: Sendable {
     enum Binding: Sendable {
         /// The call requested unbound tokens.
         case none
-        /// The call also accepts unbound tokens.
+        /// The call requested bound tokens, and also accepts unbound ones.
         case offered
-        /// The call accepts only bound tokens; the caller checks the binding.
+        /// The call requested bound tokens, and accepts no others; the caller checks the binding.
         case demanded
     }
 
     var binding = Binding.none
     /// Whether the answer belongs to a refresh.
     ///
-    /// Only the answer to a refresh may report a dead grant by a configured entry (guarantee 2).
+    /// The entries of `dead_grants` apply only to answers to a refresh (guarantee 2).
     var isRefresh = false
     /// Returns the meaning of a 4xx without an OAuth error, in this provider's dialect; nil if it is unknown.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
@@ -62,12 +62,12 @@ struct TokenAnswer: Sendable {
     /// Reads an answer; if its tokens are unusable, the set's `refusal` has the reason.
     ///
     /// Throws if the answer reports an error or is not an object. A 429 or 5xx is `retryable` and a redirect `unusable`, with
-    /// any body. With other statuses, an error in the body decides, even with 200.
+    /// any body. With other statuses, also with 200, an error in the body is the result.
     func read(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         try answer.requireUsable(at: now)
         if !answer.isSuccess, let error = dialect?(answer) { throw .rejected(error) }
-        // One real server answers a dead refresh token with an empty body. The caller decides whether this is enough evidence
-        // (decision 50).
+        // One real server answers a dead refresh token with an empty body. The caller decides whether an empty body proves
+        // that the grant is dead (decision 50).
         if [400, 401].contains(answer.status), answer.body.isEmpty, answer.fault == nil {
             throw .rejected(OAuthError(status: answer.status, code: ""))
         }
@@ -102,9 +102,9 @@ struct TokenAnswer: Sendable {
         }
     }
 
-    /// Returns whether tokens or errors are read at this place.
+    /// Returns whether a token, an error or another member of the protocol is read at this JSON pointer.
     ///
-    /// Half a surrogate pair in such a text is never replaced.
+    /// If such a member contains half a surrogate pair, the answer is refused instead of mended.
     private func isOfProtocol(_ place: String) -> Bool {
         let names = [
             "access_token", "refresh_token", "id_token", "token_type", "scope", "error", "issued_token_type",
@@ -129,7 +129,7 @@ struct TokenAnswer: Sendable {
 
     private func tokenSet(_ object: JSONObject, now: WallTime) throws(ProviderFailure) -> TokenSet {
         func member(_ name: String) -> JSONValue? { self.member(name, of: object) }
-        // Read the tokens of a refused answer too, because the caller revokes them.
+        // Read all tokens even if the answer is refused here, because the caller then revokes them.
         var refusal: String?
         func refuse(_ reason: String) { refusal = refusal ?? "token answer: " + reason }
         let access = member("access_token")?.string ?? ""
@@ -170,7 +170,7 @@ struct TokenAnswer: Sendable {
         return tokens
     }
 
-    /// Reads a text or an array; nil if the scope is unknown.
+    /// Reads the scope from a text or an array; nil if the scope is unknown.
     ///
     /// Entries outside RFC 6749's scope alphabet are dropped.
     private func scope(_ value: JSONValue?) -> [String]? {

@@ -1,6 +1,6 @@
 /// `token_response`: the differences of a token answer from RFC 6749.
 package struct TokenResponseSettings: Sendable {
-    /// The setting `scope: {when_absent}`: the meaning of an answer that lacks a scope.
+    /// The setting `scope: {when_absent}`: the scope to assume if an answer lacks one.
     package enum ScopeWhenAbsent: String, Sendable {
         /// The scope that was requested (RFC 6749 section 5.1).
         case requested

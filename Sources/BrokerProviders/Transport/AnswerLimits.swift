@@ -5,7 +5,7 @@ import NIOHTTP1
 ///
 /// The library's own limits are fixed at 2 MiB for a header and 80 KiB for a field, for each concurrent call.
 enum AnswerLimits {
-    /// The limits for a decoder; trailers count as fields too.
+    /// The limits for the decoder of an answer; trailer fields count as header fields.
     private static var decoder: NIOHTTPDecoderLimitConfiguration {
         var limits = NIOHTTPDecoderLimitConfiguration()
         limits.maxHeaderListSize = 64 * 1024

@@ -52,9 +52,9 @@ package final class CallLimiter: Sendable {
         if let refusal { throw .notSent(detail: refusal) }
     }
 
-    /// Notes the end of a call, with the conclusion about the provider.
+    /// Records the end of a call, and whether the call showed that the provider is reachable.
     ///
-    /// A call may fail although the provider is alive.
+    /// A call may fail although the provider is reachable, for example with a 500.
     func end(_ outcome: Outcome, failed: Bool) {
         let (wasOpen, isOpen) = state.withLock { state in
             let wasOpen = state.breaker.isOpen

@@ -12,7 +12,7 @@ enum ContentCoding {
     /// The largest number of gzip members of one answer (RFC 1952 section 2.2).
     static let maximumMembers = 16
 
-    /// Returns the decoded body; an empty body remains empty with any fields.
+    /// Returns the decoded body; an empty body remains empty, whatever `fields` are.
     ///
     /// `fields` are the values of all `Content-Encoding` fields.
     static func decode(_ body: [UInt8], _ fields: [String], maximumBytes: Int) throws(Failure) -> [UInt8] {
@@ -29,7 +29,8 @@ enum ContentCoding {
         }
     }
 
-    /// Returns whether a body begins like zlib's format (RFC 1950 section 2.2); some servers send deflate data without it.
+    /// Returns whether a body begins like zlib's format (RFC 1950 section 2.2); some servers send deflate data without zlib's
+    /// header.
     private static func isZlib(_ body: [UInt8]) -> Bool {
         guard body.count >= 2 else { return false }
         let (method, flags) = (body[0], body[1])
@@ -77,7 +78,7 @@ enum ContentCoding {
             if result == Z_STREAM_END {
                 guard stream.avail_in > 0 else { return nil }
                 members += 1
-                // Only gzip has several members, so after other formats further bytes are an error.
+                // Only gzip data may have several members, so bytes after the end of another format are an error.
                 guard format == .gzip, members <= maximumMembers, inflateReset(&stream) == Z_OK else {
                     return .undecodable
                 }

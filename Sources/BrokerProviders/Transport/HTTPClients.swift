@@ -90,15 +90,16 @@ final class HTTPClients: Sendable {
             // `ContentCoding` decodes the whole body later.
             decompression: .disabled)
         configuration.httpVersion = .http1Only
-        // `ProviderCaller` makes the spans of calls.
+        // `ProviderCaller` makes the tracing spans of calls, so the library must make none.
         configuration.tracing.tracer = nil
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 256
         configuration.connectionPool.idleTimeout = .seconds(30)
-        // A refused connection is reported at once, and the caller may call again.
+        // If a connection is refused, the library reports it at once instead of retrying. The caller may retry the call.
         configuration.connectionPool.retryConnectionEstablishment = false
         if !keeping { configuration.maximumUsesPerConnection = 1 }
         if let proxy = settings.proxy, policy != .loopbackOnly {
-            // Behind a proxy, the connection's address is the proxy's. The proxy resolves names and has its own rules.
+            // With a proxy, connections go to the proxy's address, so the address policy is not checked here. The proxy
+            // resolves the names and has its own rules.
             configuration.proxy = .server(
                 host: proxy.host, port: proxy.port,
                 authorization: proxy.credentials.map { .basic(credentials: Base64.encode($0.bytes())) })

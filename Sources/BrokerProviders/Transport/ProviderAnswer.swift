@@ -54,8 +54,8 @@ struct ProviderAnswer: Sendable {
 
     /// Parses the body as a JSON object with unique members.
     ///
-    /// With `mendingTexts`, half a surrogate pair in a text is no error: the text is replaced or left out
-    /// (`JSONObject.halvedTexts`).
+    /// With `mendingTexts`, a text with half a surrogate pair is accepted, with a replacement character
+    /// (`JSONObject.halvedTexts`). Without it, such a text makes the body invalid.
     func parsedObject(mendingTexts: Bool = false) throws(JSONFailure) -> JSONObject {
         try JSONParser.parseObject(
             text, maximumBytes: Self.maximumBytes, maximumDepth: 16, mendingTexts: mendingTexts)
@@ -70,7 +70,7 @@ struct ProviderAnswer: Sendable {
         } catch { return summary + ", " + error.words }
     }
 
-    /// Throws if the answer says nothing about the request itself: 429, 5xx, a redirect, or a missing body (`fault`).
+    /// Throws for an answer that is no decision about the request: 429, 5xx, a redirect, or a missing body (`fault`).
     func requireUsable(at now: WallTime) throws(ProviderFailure) {
         if status == 429 || status >= 500 {
             throw .retryable(status: status, retryAfter: retryAfter(at: now), detail: summary)
@@ -90,7 +90,8 @@ extension ProviderAnswer {
 
     /// Whether the answer refuses a DPoP proof because of its nonce.
     ///
-    /// Servers use any of three statuses, and the body or one of several challenges.
+    /// Servers use any of three statuses. They put the error into the body or into one of several `WWW-Authenticate`
+    /// challenges.
     var asksForNonce: Bool {
         guard [400, 401, 403].contains(status) else { return false }
         if object?["error"]?.string?.lowercased() == "use_dpop_nonce" { return true }

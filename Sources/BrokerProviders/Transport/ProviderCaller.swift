@@ -42,7 +42,7 @@ struct ProviderCaller: Sendable {
 
     /// Makes one call that ends before a monotonic time.
     ///
-    /// Throws `notSent` or `lost`; every status is an answer.
+    /// Throws `notSent` or `lost`; returns an answer with any status.
     func send(_ request: ProviderRequest, by deadline: Duration) async throws(ProviderFailure) -> ProviderAnswer {
         let rest = deadline - clock.monotonic()
         guard rest > .zero else { throw .notSent(detail: "no time is left for it") }

@@ -25,7 +25,7 @@ package final class ProviderHTTP: Sendable {
     private let others = Mutex<[Kind: Held]>([:])
     /// Whether every provider may be reached at private addresses.
     let allowsPrivate: Bool
-    /// Begins the spans of calls that belong to no request; nil if tracing is off.
+    /// Begins the tracing spans of calls that no app's or backend's request caused; nil if tracing is off.
     let traces: TraceStarter?
 
     /// Creates the transport; its connections close after the last call that uses them, or at `shutdown()`.
@@ -42,7 +42,7 @@ package final class ProviderHTTP: Sendable {
         for held in others.withLock({ Array($0.values) }) { await held.clients?.shutdown() }
     }
 
-    /// Returns the connections for a certificate and trust roots; the caller must hold them.
+    /// Returns the connections for a certificate and trust roots. They close when the last caller releases them.
     func clients(showing certificate: ClientCertificate?, trusting trust: TrustRoots?) -> HTTPClients {
         let kind = Kind(certificate: certificate?.id, trust: trust?.id)
         return others.withLock { others in
@@ -62,14 +62,15 @@ package final class ProviderHTTP: Sendable {
 
     /// Makes one call, on the shared connections or on those of a certificate.
     ///
-    /// `refused` is called if the server refuses the certificate. Throws `notSent` or `lost`; every status is an answer.
+    /// `refused` is called if the server refuses the certificate. Throws `notSent` or `lost`; returns an answer with any
+    /// status.
     func send(
         _ request: ProviderRequest, over shown: ClientConnections.Shown? = nil, limiter: CallLimiter,
         internalAddresses: Bool, total: Duration, refused: (String) -> Void = { _ in }
     ) async throws(ProviderFailure) -> ProviderAnswer {
         let clients = shown?.clients ?? clients
-        // Connections close with their last holder. If the certificate was replaced meanwhile, this call is the last
-        // holder.
+        // The connections close when the last reference to them is released. If the certificate was replaced meanwhile, this
+        // call has the last reference.
         defer { withExtendedLifetime(clients) {} }
         let policy: AddressPolicy =
             request.url.isLoopback ? .loopbackOnly : internalAddresses || allowsPrivate ? .any : .publicOnly
@@ -83,11 +84,12 @@ package final class ProviderHTTP: Sendable {
             limiter.end([502, 503, 504].contains(answer.status) ? .dead : .alive, failed: answer.status >= 500)
             return answer
         case .refused(let alert) where shown?.certificate == nil:
-            // The call showed no certificate, so the server refuses every such client.
+            // The call showed no certificate, so the server would refuse every call without a certificate.
             limiter.end(Task.isCancelled ? .nothing : .dead, failed: true)
             throw .notSent(detail: "TLS failed: \(alert)")
         case .refused(let alert):
-            // The server is reachable, and other clients' certificates may be good.
+            // The server is reachable and may accept other clients' certificates, so the breaker does not count this call as a
+            // failure.
             limiter.end(Task.isCancelled ? .nothing : .alive, failed: true)
             refused(alert)
             throw .notSent(detail: "the server refuses our certificate: \(alert)")
@@ -109,7 +111,7 @@ package final class ProviderHTTP: Sendable {
 
     /// Makes the call in a task of its own, which is cancelled when the time is over.
     ///
-    /// The client's own deadline would cover only the answer's head.
+    /// AsyncHTTPClient's own deadline would cover only the head of the answer.
     private func bounded(
         _ request: ProviderRequest, client: HTTPClient, mark: SentMark, total: Duration
     ) async -> Outcome {
@@ -124,7 +126,7 @@ package final class ProviderHTTP: Sendable {
         }
     }
 
-    /// Runs work at a deadline.
+    /// Runs work at a deadline, or a second later if the process was suspended when the deadline passed.
     ///
     /// If the process was suspended over the deadline, the work runs a moment later.
     ///
@@ -133,7 +135,7 @@ package final class ProviderHTTP: Sendable {
     private static func atDeadline(
         _ deadline: NIODeadline, on loop: any EventLoop, _ work: @escaping @Sendable () -> Void
     ) -> Scheduled<Void> {
-        // A busy executor first handles an answer that has arrived.
+        // The work runs in a task, so that a busy executor first handles an answer that has arrived.
         loop.scheduleTask(deadline: deadline) {
             let stoodStill = NIODeadline.now() - deadline > .seconds(1)
             loop.scheduleTask(in: stoodStill ? .seconds(1) : .zero) { Task { work() } }
@@ -159,7 +161,8 @@ package final class ProviderHTTP: Sendable {
         } catch let error as HTTPClientError
             where error == .remoteConnectionClosed && request.connection == .pooled && request.body == nil
         {
-            // The provider has just closed the kept connection. A read may be repeated.
+            // The provider closed the kept connection when the request was sent. A request without a body only reads, so it
+            // may be repeated.
             do { return try await Self.answer(client, try request.freshened(outgoing)) } catch {
                 return Self.failed(error)
             }
@@ -219,7 +222,7 @@ package final class ProviderHTTP: Sendable {
             ]
             return .failed(error.shortDescription, certainlyUnsent: unsent.contains(error))
         }
-        // The type is NIOPosix's, which this module does not import.
+        // The error's type is in NIOPosix, which this module does not import. So the type's name is compared.
         if "\(type(of: error))" == "NIOConnectionError" { return .failed("no connection", certainlyUnsent: true) }
         if error is NIOSSLError || error is BoringSSLError { return .failed("TLS failed", certainlyUnsent: true) }
         // An error's text may contain parts of the request, but the name of its type is harmless.
@@ -230,7 +233,7 @@ package final class ProviderHTTP: Sendable {
 /// Records whether AsyncHTTPClient has read a request's body, which it does only on an established connection, after the TLS
 /// handshake.
 ///
-/// Before that, a code or refresh token in the body is certainly unsent.
+/// If the body was not read, a code or refresh token in it is certainly unsent.
 final class SentMark: Sendable {
     private let flag = Atomic(false)
 

@@ -9,9 +9,9 @@ struct ProviderRequest: Sendable {
     enum ConnectionUse: Sendable {
         /// A connection of its own for the call.
         ///
-        /// If the provider closed a kept connection at that moment, a single-use secret would be lost.
+        /// If the provider closed a kept connection at the moment of the call, a single-use secret in the call would be lost.
         case single
-        /// A kept connection, for metadata and identity.
+        /// A connection that stays open for later calls; used for metadata, keys and identity.
         case pooled
     }
 

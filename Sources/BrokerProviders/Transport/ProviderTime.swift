@@ -35,7 +35,7 @@ struct ProviderTime: Sendable {
         return await http.date(of: url, trusting: trust, internalAddresses: allowsPrivate)
     }
 
-    /// Returns the request, which does not contain the broker's own time.
+    /// Returns the request. It does not contain the broker's own time, which a server could repeat in its answer.
     static func request(_ url: EndpointURL) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: url.text)
         request.headers = [
@@ -57,7 +57,7 @@ struct ProviderTime: Sendable {
 extension ProviderHTTP {
     /// Asks another machine for its `Date`, on its own connection; nil if the answer proves nothing.
     ///
-    /// A failed handshake proves nothing either, because certificates are verified with the clock in doubt.
+    /// A failed TLS handshake proves nothing, because certificates are verified with the clock that may be wrong.
     fileprivate func date(
         of url: EndpointURL, trusting trust: TrustRoots?, internalAddresses: Bool
     ) async -> WallTime? {

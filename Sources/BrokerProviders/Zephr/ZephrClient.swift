@@ -74,7 +74,7 @@ package struct ZephrClient: PartialRegistering {
         guard answer.isSuccess, let object = answer.object else {
             throw .unusable(detail: "Zephr account: \(answer.summary), no object")
         }
-        // An anonymous session lacks an address, so its user is unknown.
+        // An anonymous session lacks an e-mail address, so its user is unknown.
         guard let email = object.value(at: "/identifiers/email_address")?.string, !email.isEmpty else {
             throw .rejected(OAuthError(status: answer.status, code: "anonymous_session"))
         }

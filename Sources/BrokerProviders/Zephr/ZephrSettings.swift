@@ -4,9 +4,10 @@ package import Broker
 ///
 /// Most of them exist because Zephr's documents leave the behaviour open.
 package struct ZephrSettings: Sendable {
-    /// `start`: whether the app opens the start URL itself, or the broker fetches it and returns the address that it leads to.
+    /// `start`: whether the app opens the start URL itself, or the broker fetches the start URL and returns the address that
+    /// the answer names.
     ///
-    /// The address is in the answer's `Location`, or in the `location` of a JSON answer.
+    /// The answer has the address in the field `Location`, or in the member `location` of a JSON object.
     package enum Start: String, Sendable { case redirect, fetch }
     /// `identifiers`: the contents of a registration's `identifiers`.
     package enum Identifiers: String, Sendable { case empty, omit, send }

@@ -1,7 +1,7 @@
 import Broker
 import NIOHTTP1
 
-/// The form of Zephr's requests and answers (docs/providers/zephr.md).
+/// The format of Zephr's requests and answers (docs/providers/zephr.md).
 enum ZephrWire {
     /// Returns the start URL of a social sign-in; nil if the provider's slug is not configured.
     static func startURL(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// The method by which a client authenticates at each endpoint, if the server's metadata lists a wrong method.
+/// The method that a client uses to authenticate at each endpoint, if the server's metadata lists a wrong method.
 @Suite("A client's authentication at each endpoint", .timeLimit(.minutes(2)))
 struct ClientProofTests {
     /// A server whose metadata lists the given authentication methods.

@@ -228,7 +228,7 @@ struct ProvenCallTests {
                     #expect(sandbox.control.count("oidc", "par") == primed)
                     #expect(sandbox.control.count("oidc", "refresh") == 1)
                     #expect(!second.sending.mayBeSpent)
-                    // The second refresh brought a fresh nonce, so another pushed request is superfluous.
+                    // The answer to the second refresh had a fresh nonce, so another pushed request is superfluous.
                     var third = try request(tokens.refreshed(with: renewed))
                     third.usesNonces = true
                     _ = try await refresh(client, third)
@@ -549,7 +549,7 @@ struct ProvenCallTests {
         ) { client, server in
             let first = boundRefresh()
             _ = await Support.failure { try await refresh(client, first) }
-            // A refresh of another session brings a newer nonce.
+            // The answer to another session's refresh contains a newer nonce.
             _ = await Support.failure { try await refresh(client, boundRefresh()) }
             var confirming = boundRefresh(recovering: true)
             confirming.sending = first.sending
@@ -653,7 +653,8 @@ struct ProvenCallTests {
         }
     }
 
-    /// Refreshes at a server that answers with these statuses, and returns the number of pushed requests and refreshes.
+    /// Makes one refresh for each status in `refreshes`, at a server that answers with these statuses. Returns the numbers of
+    /// pushed requests, which the server answers with the status `par`, and of refreshes.
     private func priming(
         par: Int, refreshes: [Int], _ change: (inout WireSettings) -> Void = { _ in }
     ) async throws -> (pushed: Int, refreshed: Int) {
@@ -735,7 +736,8 @@ struct ProvenCallTests {
 
     @Test("A revocation of a bound access token is refused → the token is never sent as Bearer")
     func noBearerFallback() async throws {
-        // A token set in the outbox may lack its key. In this case the client's setting shows that the tokens are bound.
+        // A token set in the outbox may lack its key. Then the client's setting `sender_constrained` shows whether the tokens
+        // are bound.
         for (key, constraint, calls) in [
             (TokenKey(pair: maker.key), .off, 2), (nil, .dpop, 2), (nil, .off, 4),
         ] as [(TokenKey?, SenderConstraint, Int)] {

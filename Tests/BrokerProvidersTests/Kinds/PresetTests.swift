@@ -212,7 +212,7 @@ struct PresetTests {
         arguments: ["", "wrong-tid", "missing-tid", "invalid-iss", "claims"])
     func microsoft(_ fault: String) async throws {
         try await withSandbox { sandbox in
-            // `common` is the name for all tenants, so a token with it as `tid` and in `iss` names no tenant.
+            // `common` stands for all tenants. So a token with `common` as `tid` and in `iss` does not name a single tenant.
             let nobody: JSON = ["tid": "common", "iss": .string(sandbox.baseURL + "/microsoft/common/v2.0")]
             if !fault.isEmpty { try sandbox.control.place(Fault(provider: "microsoft", fault, value: nobody)) }
             let settings = try settings("microsoft", issuer: sandbox.baseURL + "/microsoft/common/v2.0") { _ in

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// The broker's result for each fault of the sandbox that is absent from the other suites.
+/// The broker's result for each fault of the sandbox that no other suite tests.
 @Suite("Sign-ins with further faults of the sandbox", .timeLimit(.minutes(2)))
 struct SandboxFaultTests {
     private func login(

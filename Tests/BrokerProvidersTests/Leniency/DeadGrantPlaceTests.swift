@@ -12,7 +12,7 @@ struct DeadGrantPlaceTests {
         DeadGrantPlace(pointer: "/errors/*", values: ["Refresh token is invalid"]),
     ]
 
-    /// The failure of a refresh, and of a code's call, that the provider answers with `status` and `body`.
+    /// The failures of two calls that the provider answers with `status` and `body`: a refresh, and the redemption of a code.
     private func failures(
         _ status: Int, _ body: String, _ places: [DeadGrantPlace] = places
     ) async throws -> (refresh: ProviderFailure?, code: ProviderFailure?) {

@@ -37,7 +37,7 @@ struct EmailVerdictTests {
         let provider = try RawProvider(answers)
         let userinfo = provider.settings { $0.identity.source = .userinfo }
         #expect(verdict(try await provider.signIn(userinfo).identity) == .bool(false))
-        // The configuration names a claim for the address only. The verdict from the same answer is used.
+        // The configuration names the claim `email`, and not `email_verified`. The answer's `email_verified` is still used.
         for pointer in ["/email", "/x/mail"] {
             let api = provider.settings(.oauth2) { $0.identity.claims = [("email", pointer)] }
             #expect(verdict(try await provider.signIn(api).identity) == .bool(false), "\(pointer)")
@@ -78,7 +78,7 @@ struct EmailVerdictTests {
         }
         let (mine, theirs) = (("email", JSONValue.string("a@x")), ("email", JSONValue.string("b@x")))
         func verdict(_ value: Bool) -> (String, JSONValue) { ("email_verified", .bool(value)) }
-        // A verdict of true from the other source is never used for this address.
+        // If the other source has `email_verified: true`, the value is never used for this address.
         #expect(merged([mine], [theirs, verdict(true)]) == [.string("a@x"), nil])
         #expect(merged([mine], [theirs, verdict(false)]) == [.string("a@x"), .bool(false)])
         #expect(merged([mine, verdict(true)], [theirs, verdict(false)]) == [.string("a@x"), .bool(true)])

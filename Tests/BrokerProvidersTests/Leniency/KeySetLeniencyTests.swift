@@ -146,7 +146,7 @@ struct KeySetLeniencyTests {
         #expect(verified && charged.withLock { $0 } == 3)
         let refused = await set.verifies(try token()) { false }
         #expect(!refused)
-        // If only one key may fit, no charge is made here, because the caller charges for a forged token.
+        // If only one key may fit, the try is not charged. The caller charges a forged token as a wrong token.
         charged.withLock { $0 = 0 }
         let single = await (try self.set(jwk(TestKeys.p256))).verifies(try token()) {
             charged.withLock { $0 += 1 }

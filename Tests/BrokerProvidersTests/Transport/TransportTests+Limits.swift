@@ -37,7 +37,8 @@ extension TransportTests {
                 #expect(turns.withLock { $0.isEmpty })
                 _ = try await fixture.post(server.base)
             }
-            // One event reports the open breaker, for all refused calls. A second event follows when a call is answered.
+            // All refused calls together cause one event: the breaker is open. When a call is answered, a second event
+            // follows.
             defer {
                 #expect(turns.withLock { $0 } == [true])
                 fixture.limiter.end(.alive, failed: false)

@@ -50,7 +50,7 @@ struct TransportTests {
     @Test("The provider refuses the connection → the call counts as not sent")
     func refused() async throws {
         try await with { fixture in
-            // Port 1 has no listener. A free port of this moment may get a listener from another test.
+            // No process accepts connections at port 1. Another test could take a port that is free at this moment.
             let failure = await Support.failure { try await fixture.post("http://127.0.0.1:1/token") }
             #expect(isNotSent(failure))
         }

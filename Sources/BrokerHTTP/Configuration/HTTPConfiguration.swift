@@ -21,8 +21,9 @@ package struct HTTPConfiguration: Sendable {
     /// The host names that the management listener accepts in `Host`, in addition to addresses and loopback names.
     package var managementHosts: [String] = []
     package var trustedProxies: [IPNetwork] = []
-    /// The translators (RFC 6052) through which IPv4 clients reach the broker over IPv6; limits count each of these clients
-    /// by its IPv4 address.
+    /// The translators (RFC 6052) that connect IPv4 clients to the broker over IPv6.
+    ///
+    /// Limits count each of these clients by its IPv4 address.
     package var translators = AddressTranslators()
     /// The session cookie's name.
     ///

@@ -15,7 +15,7 @@ enum OriginalRequest {
         var host: String?
         var uri: String?
 
-        /// The address of the original request, from three forwarded fields.
+        /// The address of the original request, from `X-Forwarded-Proto`, `X-Forwarded-Host` and `X-Forwarded-Uri`.
         ///
         /// Throws if another program could split the host or the target differently.
         func forwardedURL() throws(BrokerProblem) -> String? {
@@ -30,9 +30,9 @@ enum OriginalRequest {
             return "\(scheme)://\(host)\(uri)"
         }
 
-        /// The address of the original request, from the one field that contains all of it.
+        /// The address of the original request from `X-Original-URL`, which contains all of it.
         ///
-        /// Throws if another program could find a different host or a different end of the path.
+        /// Throws if another program could find a different host, or a different end of the path, in the field.
         func originalURL() throws(BrokerProblem) -> String? {
             guard let url else { return nil }
             // Only a host may be between `://` and the path, as in `X-Forwarded-Host`.
@@ -51,7 +51,7 @@ enum OriginalRequest {
 
     /// Returns the method and address that a proof must name; nil if the proxy's fields are incomplete.
     ///
-    /// Nil has the same effect as a missing proof. If `accepted` rejects the address's origin, no proof matches.
+    /// Nil has the same effect as a missing proof. If `accepted` rejects the address's origin, no proof matches the result.
     static func target(
         in fields: HTTPFields, accepted: (ProofAddress) -> Bool
     ) throws(BrokerProblem) -> ProofTarget? {

@@ -8,7 +8,7 @@ struct PresentedToken: Sendable {
     /// Only web children use this cookie, and web children use only this cookie.
     let isWebCookie: Bool
 
-    /// Throws `session_required` if the session may not use the cookie that carried its token.
+    /// Throws `session_required` unless a web child's token came in the web child's cookie, and any other token elsewhere.
     func checkCarries(_ session: LiveSession) throws(BrokerProblem) {
         guard (session.facts.child?.kind == .web) == isWebCookie else { throw BrokerProblem(.sessionRequired) }
     }

@@ -28,7 +28,7 @@ struct SessionCredentials {
 
     // MARK: Opening the session
 
-    /// Returns the live session, and the end of the pass that the request showed; does not move the session's idle end.
+    /// Returns the live session, and the end time of the request's pass; does not move the session's idle end.
     ///
     /// The `admission` is checked before the evidence.
     func open(
@@ -69,7 +69,7 @@ struct SessionCredentials {
 
     /// Runs a lookup by a secret, and charges a wrong token to the address if the lookup fails.
     ///
-    /// The charge follows a failed lookup, so a caller with a known token never waits (SEC-121).
+    /// The charge follows a failed lookup, so a caller with a known token never reaches this limit (SEC-121).
     func counting<Value>(
         _ lookup: () async throws(BrokerProblem) -> Value
     ) async throws(BrokerProblem) -> Value {
@@ -146,7 +146,7 @@ struct SessionCredentials {
 
     // MARK: Evidence
 
-    /// Returns the evidence that the request shows for a session that belongs to a key.
+    /// Returns the proofs and passes that the request shows as evidence for a bound session.
     func evidence() throws(BrokerProblem) -> PresentedEvidence {
         PresentedEvidence(
             proofs: call.fields.proofs, passes: try passes(), target: target, charge: api.charge(call).ofProofs)

@@ -12,8 +12,8 @@ extension BrokerAPI {
         let backend = try backend(call, for: .forwardAuth)
         let demand = try demand(in: call.query, over: backend.configuration.require)
         guard let token = try forwardedSession(call, backend) else { throw BrokerProblem(.sessionRequired) }
-        // Wrong tokens are free of charge here. The backend is authenticated, and its address would pay for the guesses of all
-        // its users.
+        // A wrong token is not charged here. The backend is authenticated, and the guesses of all its users would count for
+        // its one address.
         var session = try await useCases.resumeSession.use(
             token.secret, { () throws(BrokerProblem) in try forwardedEvidence(call, backend.configuration) }
         ) { session throws(BrokerProblem) in
@@ -32,7 +32,8 @@ extension BrokerAPI {
         try IdentityFields.append(session, to: &fields)
         if backend.configuration.forwardAccessToken {
             let access = session.hasTokens ? try await useCases.refreshTokens.accessToken(for: session) : nil
-            // A Zephr session must not go out as an access token, because its holder can act as the user at Zephr.
+            // The credential may be a Zephr session instead of an access token. It must not leave the broker, because its
+            // holder can act as the user at Zephr.
             let value = access.map { $0.credential == .bearer ? $0.token.reveal() : "" } ?? ""
             guard HTTPField.isValidValue(value) else { throw BrokerProblem(.providerError) }
             fields.append(HTTPField(name: .authToken, value: value))
@@ -77,7 +78,7 @@ extension BrokerAPI {
         }
     }
 
-    /// A session token, and whether it came from the app or browser (true) or from the backend itself (false).
+    /// A session token, and whether the token came from the app or browser (true) or from the backend itself (false).
     private struct ForwardedToken {
         let token: PresentedToken
         let isFromApp: Bool
@@ -172,9 +173,7 @@ extension BrokerAPI {
 
     /// The fields of an introspection request.
     ///
-    /// Each field must occur at most once.
-    ///
-    /// Other fields are ignored (RFC 6749 section 3.2).
+    /// No field may occur more than once. Fields with other names are ignored (RFC 6749 section 3.2).
     private static let introspected = FormNames(
         exact: ["token", "pass", "dpop", "htm", "htu", "client_id", "client_secret"], othersRepeat: false)
 
@@ -288,7 +287,7 @@ extension BrokerAPI {
         return Answers.json(.ok, exchangeBody(access, proof: proof), call)
     }
 
-    /// Returns the body of RFC 8693 section 2.2.1, with the DPoP proof for the backend's call.
+    /// Returns the body of RFC 8693 section 2.2.1, with the DPoP proof for the backend's call if the backend asked for one.
     private func exchangeBody(_ access: AccessToken, proof: String?) -> [UInt8] {
         var writer = JSONWriter(capacity: 1024)
         writer.object { writer in
@@ -304,7 +303,7 @@ extension BrokerAPI {
         return writer.bytes
     }
 
-    /// Returns the access token of a session, its own or the one for another API; nil if there is none.
+    /// Returns the session's own access token, or its target token for another API; nil if there is none.
     private func accessToken(
         of session: LiveSession, at target: TokenTarget?
     ) async throws(BrokerProblem) -> AccessToken? {

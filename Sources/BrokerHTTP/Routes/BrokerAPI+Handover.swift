@@ -64,7 +64,8 @@ extension BrokerAPI {
                 try await useCases.handOver.spend(ticket, verifier: verifier, held: held)
             }
         } catch {
-            // Only a secret can be a guess. A request that lacks one may come from a link scanner.
+            // Charge only for a wrong secret, because it can be a guess. A request without a secret may come from a link
+            // scanner.
             if error.code == .verifierMismatch, verifier != nil { try charge(call).takeWrongToken() }
             throw error
         }

@@ -6,7 +6,7 @@ extension BrokerAPI {
     /// `POST /v1/logins`: starts a login (flow A).
     @Sendable func startLogin(_ call: Call) async throws(BrokerProblem) -> Answer {
         var input = try startLoginInput(call)
-        // The step-up remains in the session after a pass has ended, so a pass is not enough.
+        // The stronger sign-in stays in the session after a pass has ended, so a step-up requires a proof.
         if input.demand != nil, try credentials(call).token() != nil {
             input.steppingUp = try await credentials(call).open(demanding: .proof, admitting: .exceptChildren).session
         } else if input.provider == nil {

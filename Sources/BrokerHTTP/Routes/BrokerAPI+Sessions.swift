@@ -110,7 +110,7 @@ extension BrokerAPI {
             .ok, PassBody.bytes(pass), call, adding: pass.transport == .cookie ? [cookies.pass(pass)] : [])
     }
 
-    /// `PUT /v1/session/presence-key`: the device's key for presence proofs.
+    /// `PUT /v1/session/presence-key`: registers the device's key for presence proofs.
     @Sendable func registerPresenceKey(_ call: Call) async throws(BrokerProblem) -> Answer {
         let session = try await credentials(call).open(
             demanding: .proof, admitting: SessionCredentials.Admission(check: RegisterPresenceKey.admits)
@@ -140,10 +140,12 @@ extension BrokerAPI {
         return ChildOrder(kind: kind, name: name, device: device, thumbprint: thumbprint)
     }
 
-    /// Returns the fields that clear the cookies of a session that has ended.
+    /// Returns the fields that clear cookies after a log-out, according to the first case that matches.
     ///
-    /// If the request has a session cookie, that cookie is cleared. If its token came in `Authorization`, the token may belong
-    /// to a child, so all cookies remain. The end of a web child clears only the child's own cookie.
+    /// - The request has the session cookie: this cookie and the pass are cleared.
+    /// - The request has `Authorization`: all cookies remain, because the token may belong to a child.
+    /// - The request has the cookie of a web child: only this cookie is cleared.
+    /// - The request has none of them: the session cookie and the pass are cleared.
     private func cleared(_ call: Call) -> [HTTPField] {
         guard !rules.hasSessionCookie(call.fields) else { return cookies.cleared(rules.hasPassCookie(call.fields)) }
         guard call.fields.authorization.isEmpty else { return [] }
@@ -153,7 +155,8 @@ extension BrokerAPI {
 
     /// `DELETE /v1/session`: ends the session, on this replica at once.
     ///
-    /// Answers 204 even if there was no session, or 200 with the provider's log-out page.
+    /// Answers 204, even if there was no session. With `logout_url=true`, answers 200 with the address of the provider's
+    /// log-out page, or null.
     @Sendable func logOut(_ call: Call) async throws(BrokerProblem) -> Answer {
         var query = try RequestQuery(parsing: call.query)
         let wanted = query.text("logout_url", maximum: 8)

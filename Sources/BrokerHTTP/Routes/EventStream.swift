@@ -3,14 +3,15 @@ import BrokerWire
 import HTTPTypes
 import NIOCore
 
-/// One listener of `GET /v1/session/events`: writes notices and comments into one stream.
+/// One response to `GET /v1/session/events`, which consists of notices and comments.
 ///
-/// The stream ends when the session ends, the client leaves or the process stops.
+/// The stream ends when the session or the request's pass ends, a newer stream replaces it, the client leaves, or the
+/// process stops.
 struct EventStream: Sendable {
     private enum Tick: Sendable {
         case notice(SessionNotice)
         case heartbeat
-        /// The pass in the stream's request has ended.
+        /// The pass in the request of this stream has ended.
         case passEnded
     }
 
@@ -21,10 +22,10 @@ struct EventStream: Sendable {
     private let subscription: Subscription
     private let eventLoop: any EventLoop
     private let connection: ClientConnection?
-    /// The end of the pass in the request; nil if the stream lasts as long as its session.
+    /// The end time of the request's pass; nil if the stream lasts as long as its session.
     private let end: NIODeadline?
 
-    /// Begins to listen to a session, for at most `rest`; nil means until the session ends.
+    /// Begins to listen to a session, for at most the time `rest`; without `rest`, until the session ends.
     init(
         _ events: ListenToSession, _ live: LiveSession, lookedUpBy sessions: ResumeSession, on call: Call,
         until rest: Duration? = nil
@@ -103,7 +104,7 @@ struct EventStream: Sendable {
 
     private enum State {
         case alive
-        /// The session has ended; the reason is nil if the session is unknown by now.
+        /// The session has ended; the reason is nil if the store no longer knows the session.
         case ended(EndReason?)
     }
 
@@ -154,7 +155,8 @@ extension BrokerAPI {
         fields.append(ConstantFields.eventStream)
         fields.append(ConstantFields.unbuffered)
         guard !call.isHead else { return Answer(.ok, fields) }
-        // Subscribe first and then look up the session again, so that an ending in between is noticed.
+        // Subscribe before the session is looked up again. In the other order, an ending between the two steps would be
+        // missed.
         let stream = EventStream(
             useCases.listenToSession, session, lookedUpBy: useCases.resumeSession, on: call,
             until: presented.passEndsAt.map { $0.since(clock.now()) })

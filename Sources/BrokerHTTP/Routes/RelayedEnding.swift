@@ -9,7 +9,7 @@ struct RelayedEnding: Sendable {
     /// An hour is enough for a large transfer.
     private static let grace = Duration.seconds(3600)
 
-    /// The time on the monotonic clock at which the pass ends.
+    /// The end time of the pass, on the monotonic clock.
     ///
     /// The time is fixed when the request arrives, so a slow upload does not move it.
     private let passEnd: Duration

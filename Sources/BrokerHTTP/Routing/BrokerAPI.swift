@@ -40,9 +40,9 @@ final class BrokerAPI: Sendable {
         self.ledger = ledger ?? ChargeLedger(configuration.limits.charges, monotonic: clock.monotonic)
     }
 
-    /// Returns the charge on which the use cases book the costs of a request (SEC-119, SEC-121).
+    /// Returns the charge of a request (SEC-119, SEC-121).
     ///
-    /// The costs count for the client's address.
+    /// The use cases book the costs of the request on this charge, and they count for the client's address.
     func charge(_ call: Call) -> Charge {
         // Without an address (a Unix socket or a test), or on loopback in development, the callers are indistinguishable.
         // Their requests are not charged.

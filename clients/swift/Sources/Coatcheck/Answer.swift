@@ -22,8 +22,8 @@ struct Answer: Sendable {
     /// The value is empty if the response deletes the cookie.
     func cookie(_ name: String) -> String? {
         guard let field = fields["set-cookie"] else { return nil }
-        // Several `Set-Cookie` fields arrive as one field. Apart from the separators, only dates contain commas, and the rest
-        // of a date does not look like the start of a cookie.
+        // The system joins several `Set-Cookie` fields with commas. Of the cookies' own contents, only dates contain
+        // commas, and the rest of a date does not look like the start of a cookie.
         for part in field.components(separatedBy: ",") {
             let pair = part.split(separator: ";", omittingEmptySubsequences: false)[0]
             let text = pair.trimmingCharacters(in: .whitespaces)

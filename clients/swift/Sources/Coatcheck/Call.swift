@@ -5,7 +5,7 @@ struct Call: Sendable {
     /// The credentials that a call needs: only the secret of the started login, or the session token too.
     enum Needed { case login, both }
 
-    /// The evidence of a bound session's key that a call sends.
+    /// The evidence that a call sends for a bound session.
     enum Evidence {
         case none
         /// A proof, if the device has a key.
@@ -14,9 +14,9 @@ struct Call: Sendable {
         case signIn
         /// A pass.
         ///
-        /// If the client's sessions need a proof with each request, it is a proof instead.
+        /// If the client's sessions need a proof with each request, the call sends a proof instead.
         case session
-        /// A proof, because the result of the call outlives a pass.
+        /// A proof, for calls whose result outlives a pass.
         case proof
     }
 
@@ -26,7 +26,7 @@ struct Call: Sendable {
         case onDemand
         /// At the first attempt.
         case shown
-        /// After the broker has demanded the proof. The call registers the key that makes it.
+        /// After the broker has demanded the proof. The call registers the presence key that makes the proof.
         case registers
     }
 

@@ -47,10 +47,10 @@ extension Coatcheck {
 
     /// Calls the broker.
     ///
-    /// Repeats the call as long as that can help and patience allows it.
+    /// Repeats the call as long as a repetition can help and `patience` allows it.
     ///
-    /// Every call of the API may be repeated. A repeated forward returns the same session, a repeated start returns another
-    /// login, and a repeated ending returns the same result.
+    /// Every call of the API may be repeated. A repeated forward returns the same session, a repeated start returns
+    /// another login, and a repeated ending returns the same result.
     func call(_ call: Call, patience: Patience? = nil) async throws -> Answer {
         let patience = patience ?? self.patience
         var begin = ContinuousClock.now
@@ -65,7 +65,7 @@ extension Coatcheck {
             var retryAfter: Duration?
             var failure: any Error = CoatcheckError.unreachable
             do {
-                // The first attempt gets at least one second, even with a very short patience.
+                // The first attempt gets at least one second, even if `patience` allows less.
                 let limit = max(patience.left(since: begin), number == 0 ? .seconds(1) : .zero)
                 let mended = mending
                 let (request, answer) = try await within(limit) { try await self.sent(call, mended) }
@@ -123,7 +123,7 @@ extension Coatcheck {
         }
     }
 
-    /// Ends, in the background, the sessions that were signed out while the broker was unreachable.
+    /// Ends, in the background, the sessions that were signed out on this device and that the broker still has to end.
     func endSessions() {
         guard !endingSessions, let endings = try? kept().endings, !endings.isEmpty else { return }
         endingSessions = true
@@ -133,7 +133,7 @@ extension Coatcheck {
         }
     }
 
-    /// Ends a session that was signed out on this device, and forgets its secret.
+    /// Ends a session at the broker that was signed out on this device, and deletes its stored secret.
     ///
     /// With the credentials from before the sign-out, it also requests the page that signs the user out at the provider.
     @discardableResult
@@ -142,7 +142,7 @@ extension Coatcheck {
         (credentials.session, credentials.transport) = (ending.session, ending.transport)
         var call = Call(method: "DELETE", path: "/v1/session", evidence: .none)
         if let before {
-            // The broker ends a session without evidence, but returns the provider's logout page only with evidence.
+            // Without evidence, the broker ends the session but does not return the provider's logout page.
             (credentials.pass, credentials.lastSession) = (before.pass, before.lastSession)
             (call.query, call.evidence) = ("logout_url=true", .session)
         }
@@ -154,25 +154,25 @@ extension Coatcheck {
         return answer
     }
 
-    /// Stores the credentials, or deletes the entry if they are empty.
+    /// Stores the credentials, or deletes the stored credentials if these are empty.
     func keepOrForget(_ credentials: Credentials) throws {
         try storage.write(credentials.isEmpty ? nil : credentials)
     }
 
-    /// Forgets a session that has ended, and keeps the login that a refusal may contain.
+    /// Deletes the stored session if the broker reports its end, and stores the login that a refusal may contain.
     func learn(from problem: Problem, _ answer: Answer, sent request: URLRequest) throws {
         if problem.endsSession { try forget(asSentIn: request) }
         if let login = problem.login { try keep(login, from: answer) }
     }
 
-    /// Forgets the session, unless another session replaced it before the response arrived.
+    /// Deletes the stored session if this request sent its secret; another session may have replaced it since then.
     func forget(asSentIn request: URLRequest) throws {
         guard let session = try storage.read()?.session else { return }
         let sent = ["Cookie", "Authorization"].compactMap { request.value(forHTTPHeaderField: $0) }
         if sent.contains(where: { $0.contains(session) }) { try forget(session) }
     }
 
-    /// Forgets a session, unless another session replaced it.
+    /// Deletes the stored session, unless another session has replaced the given one.
     func forget(_ session: String?) throws {
         guard var credentials = try storage.read(), credentials.session == session else { return }
         credentials.session = nil

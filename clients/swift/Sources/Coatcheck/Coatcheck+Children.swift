@@ -4,19 +4,17 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// A session for another process of the app, with its token.
+/// A child session for another process of the app, with its token.
 public struct Child: Sendable, Hashable {
-    /// The session.
-    ///
-    /// Its `kind` and `parent` identify the process and the parent session.
+    /// The child session, with its `kind` and the handle of its `parent`.
     public let session: Session
-    /// The token, which that process sends as `Authorization: Bearer`.
+    /// The child's session token, which the other process sends as `Authorization: Bearer`.
     public let token: String
 }
 
 /// The cookie of a hand-over.
 ///
-/// A web view's store must have it before the web view loads the address.
+/// The web view's store must contain the cookie before the web view loads the address from `handOver`.
 public struct HandOverCookie: Sendable, Hashable {
     /// The origin of the cookie.
     public let origin: URL
@@ -49,11 +47,11 @@ extension Coatcheck {
 
     private struct ChildToken: Decodable { var session_token: String }
 
-    /// Makes a session for a widget, a watch or an extension behind this session.
+    /// Makes a child session of this session, for a widget, a watch or an extension.
     ///
-    /// One refresh serves both sessions, and the new session ends with this one. `kind` is a word from the configuration,
-    /// and `name` identifies the process. An earlier child with the same kind and name ends. If this session is bound, set
-    /// `jkt` to the thumbprint of the child's own key.
+    /// One refresh serves both sessions, and the child ends with this session. `kind` is a child kind of the broker's
+    /// configuration, and `name` identifies the process. An earlier child with the same kind and name ends. If this
+    /// session is bound, set `jkt` to the thumbprint of the child's own key.
     public func child(
         kind: String, name: String, device: String? = nil, jkt: String? = nil
     ) async throws -> Child {

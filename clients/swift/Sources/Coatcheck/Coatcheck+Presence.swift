@@ -4,9 +4,9 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// The user's presence.
+/// Proofs that the user confirmed a call.
 ///
-/// The key asks for a face, a finger or the device's code, and then signs the request itself.
+/// The presence key asks for a face, a finger or the device's code, and then signs the call.
 extension Coatcheck {
     /// Registers the presence key for the session.
     ///
@@ -27,7 +27,7 @@ extension Coatcheck {
             Call(method: "PUT", path: "/v1/session/presence-key", evidence: .proof, presence: .registers))
     }
 
-    /// Whether there is a presence key, and a session that can use it, to ask the user to confirm this call.
+    /// Whether this device has a presence key, and a session that accepts its proof for this call.
     func canAsk(for call: Call) -> Bool {
         guard presenceKey != nil, key != nil, let credentials = try? call.credentials ?? kept() else { return false }
         guard credentials.session != nil, let known = credentials.lastSession else { return credentials.session != nil }
@@ -68,7 +68,8 @@ extension Coatcheck {
             method: call.method, address: try request(call, of: credentials).provedAddress, session: session,
             nonce: nonce, time: now())
         do { return try await proof.token(by: key, known) } catch CoatcheckError.keyLost {
-            // The key is from an earlier session and can no longer sign. Only a registration replaces it by a new key.
+            // The stored key can no longer sign, for example because another finger was enrolled. Only a registration
+            // replaces the key.
             guard call.presence == .registers else { throw CoatcheckError.presenceKeyLost }
             return try await proof.token(by: key, try await key.make())
         } catch CoatcheckError.cancelled {

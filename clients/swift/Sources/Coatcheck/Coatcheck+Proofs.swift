@@ -8,7 +8,7 @@ import Foundation
 ///
 /// `docs/apps/bound-sessions.md` has the rules.
 extension Coatcheck {
-    /// The reason for a sign-out that the broker does not know about.
+    /// The reason of a session's end that only this device knows: the session's key is lost.
     static let keyLost = "key_lost"
 
     /// Returns a bound session's pass for the app's own requests, or nil if the session needs no pass.
@@ -46,10 +46,10 @@ extension Coatcheck {
         if let value = fields["dpop-nonce"], !value.isEmpty { (nonce, nonceReceived) = (value, now()) }
     }
 
-    /// Decides whether a refused call is sent again at once, and forgets a pass that was refused.
+    /// Decides whether a refused call is sent again at once, and deletes a stored pass that the broker refused.
     ///
-    /// Throws `keyLost` if the session belongs to another key than this device's, and `presenceKeyLost` if this is so for the
-    /// presence key.
+    /// Throws `keyLost` if the session belongs to another key than this device's. Throws `presenceKeyLost` if the session
+    /// has another presence key than this device's.
     func mends(_ problem: Problem, of call: Call, _ mending: inout Mending, sent request: URLRequest) throws -> Bool {
         guard problem.status == 401, key != nil else { return false }
         if problem.code == .proofInvalid, problem.reason == "key" {
@@ -74,7 +74,8 @@ extension Coatcheck {
         case .signIn: try await proveSignIn(nonce, in: &request)
         case .session:
             guard mending.isBound || credentials.lastSession?.binding != nil else {
-                // The session may still be bound, because some storages do not keep its details.
+                // The session may be bound although this is unknown here, because some storages do not keep the session's
+                // details.
                 if let pass = credentials.pass { set(pass.value, of: credentials, in: &request) }
                 return
             }
@@ -141,9 +142,9 @@ extension Coatcheck {
 
     // MARK: - Passes
 
-    /// Returns the stored pass, or a new one if it is due.
+    /// Returns the stored pass, or a new pass if the stored one needs a renewal.
     ///
-    /// Returns nil if the client's sessions need proofs, or if there is neither a pass nor a key.
+    /// Returns nil if the client's sessions need a proof with each request, or if there is neither a pass nor a key.
     private func pass(of credentials: Credentials) async throws -> String? {
         let kept = try self.kept()
         let pass = kept.session == credentials.session ? kept.pass : credentials.pass
@@ -155,9 +156,9 @@ extension Coatcheck {
         }
     }
 
-    /// Decides whether the old pass is used once more after its renewal failed with this error.
+    /// Decides whether the old pass is used once more, because its renewal failed only temporarily with this error.
     ///
-    /// Examples are a missing network and a key that is temporarily unavailable.
+    /// Examples of such errors are a missing network and a key that is temporarily unavailable.
     private func passes(_ error: any Error) -> Bool {
         switch error {
         case CoatcheckError.keyLost, is CancellationError: false
@@ -216,7 +217,7 @@ extension Coatcheck {
         return Credentials.Pass(value: value, received: now(), lifetime: body.expires_in)
     }
 
-    /// Forgets a pass that was refused, unless another pass replaced it.
+    /// Deletes the stored pass if the refused request sent it.
     private func forgetPass(asSentIn request: URLRequest) throws {
         guard var credentials = try storage.read(), let pass = credentials.pass else { return }
         let sent = ["Cookie", "Coatcheck-Pass"].compactMap { request.value(forHTTPHeaderField: $0) }

@@ -11,7 +11,7 @@ struct SteppingUp {
 
     let id: UUID
     var demand: StepUp
-    /// Whether the app itself requested the step-up.
+    /// Whether the app itself requested the step-up, by a call of `stepUp`.
     var isWanted: Bool
     /// Whether further demands can still be added.
     var isGathering = true
@@ -24,16 +24,16 @@ struct SteppingUp {
 extension Coatcheck {
     /// Asks the user to sign in again, and returns the session, which keeps its secret and its key.
     ///
-    /// The demand is one of these classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one
-    /// step-up. If a request needs more than the running step-up, it gets the next one.
+    /// The demand is one of the `acrValues`, a sign-in within `maxAge` seconds, or both together. Simultaneous requests
+    /// share one step-up. If a request needs more than the running step-up, it gets the next one.
     ///
     /// Throws ``CoatcheckError/cancelled`` if the user closes the page. Throws a ``Problem`` with
     /// ``ProblemCode/stepUpFailed`` (`required` and `got`) if the sign-in is insufficient. Throws
     /// ``ProblemCode/subjectMismatch`` if another user signed in. After these errors, the session is unchanged.
     public func stepUp(acrValues: [String]? = nil, maxAge: Int? = nil) async throws -> Session {
         while true {
-            // A running step-up for refused calls may end with `declined`, because the app declined it. The request of this
-            // call is still open, so try again.
+            // This request may have joined a step-up that a refused call began. If the app declines that step-up
+            // (`onStepUp`), the app's own request remains, so try again.
             let demand = StepUp(acrValues: acrValues, maxAge: maxAge)
             if case .done(let session) = try await end(of: demand, isWanted: true) { return session }
         }
@@ -46,7 +46,7 @@ extension Coatcheck {
         try page(of: try await start(StepUp(acrValues: acrValues, maxAge: maxAge)))
     }
 
-    /// Runs one step-up for a call that was refused because it needs one.
+    /// Runs one step-up for a call that the broker refused with `step_up_required`.
     ///
     /// Throws if a step-up is impossible or declined.
     func stepUp(
@@ -55,7 +55,7 @@ extension Coatcheck {
         let required = StepUpRequired(problem)
         guard !mending.hasSteppedUp, !required.isParents, onStepUp != nil else { throw required }
         mending.hasSteppedUp = true
-        // If another call's step-up ended before the refusal of this call arrived, this call needs none.
+        // If a step-up has met this demand since the call was sent, the call is sent again without another step-up.
         if number < stepUps, met?.covers(required.stepUp) == true { return }
         if case .declined = try await end(of: required.stepUp, isWanted: false) { throw required }
     }
@@ -77,7 +77,8 @@ extension Coatcheck {
     }
 
     private func stepUp(_ id: UUID) async throws -> SteppingUp.End {
-        // Wait, because simultaneous calls receive their refusals one after the other.
+        // Wait for further refusals. Simultaneous calls are refused one after the other, and one step-up can meet all
+        // their demands.
         try await Task.sleep(for: gathering)
         guard let index = steppingUp.firstIndex(where: { $0.id == id }) else { throw CancellationError() }
         steppingUp[index].isGathering = false
@@ -87,7 +88,8 @@ extension Coatcheck {
         }
         guard browser != nil else { throw CoatcheckError.noBrowser }
         let login = try await start(one.demand)
-        // The proof comes from the session's key, as for its other calls. A new key is never made here.
+        // The session's key proves the forward, as it proves the session's other calls. A step-up must not make a new
+        // key.
         guard case .signedIn(let session) = try await follow(login, device: nil, restarts: 0, evidence: .proof) else {
             throw CoatcheckError.noLogin
         }

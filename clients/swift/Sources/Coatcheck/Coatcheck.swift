@@ -46,17 +46,17 @@ public actor Coatcheck {
     private var signingIn: [String: SharedCall<SignIn>] = [:]
     var endingSessions = false
 
-    /// Creates a client of a broker.
+    /// Creates the object for one broker.
     ///
-    /// `client` is optional if the provider has only one.
+    /// `client` is the client's name in the broker's configuration. It is optional if the provider has only one client.
     ///
     /// For two accounts on one device, create two objects with different storages. With a `key`, sessions belong to the
     /// key if the broker binds this client's sessions. A `presenceKey` asks the user before each signature
     /// (``registerPresenceKey()``).
     ///
-    /// `onStepUp` decides whether a call that needs a stronger or more recent sign-in may open the browser. Without it,
-    /// such a call throws a ``StepUpRequired``. `configuration` and `authenticate` concern the connections, for example a
-    /// proxy or a pinned certificate.
+    /// `onStepUp` decides whether a call that needs a stronger or more recent sign-in may open the browser. Without
+    /// `onStepUp`, such a call throws a ``StepUpRequired``. `configuration` and `authenticate` concern the connections,
+    /// for example a proxy or a pinned certificate.
     public init(
         broker: URL, client: String? = nil, storage: any CredentialStorage, key: (any ProofKey)? = nil,
         presenceKey: (any ProofKey)? = nil, browser: (any SignInBrowser)? = nil,
@@ -72,7 +72,7 @@ public actor Coatcheck {
             now: { Date() })
     }
 
-    /// Creates a client of a broker with another clock.
+    /// Creates the object with another clock and another time for combining step-ups, for tests.
     init(
         broker: URL, client: String?, storage: any CredentialStorage, key: (any ProofKey)?,
         presenceKey: (any ProofKey)? = nil, browser: (any SignInBrowser)?,
@@ -131,7 +131,8 @@ public actor Coatcheck {
 
     /// Finishes a sign-in with the whole, unchanged URL that the browser returned, even after a restart of the app.
     ///
-    /// A user from the provider's own portal is sent back to sign in once more, without typing.
+    /// If the user began at the provider's own portal (flow D), the browser opens a second time. The user is
+    /// usually still signed in at the provider, and types nothing.
     public func finish(_ callback: URL, device: String? = nil) async throws -> SignIn {
         try await finish(callback, device: device, restarts: 1)
     }
@@ -248,7 +249,7 @@ public actor Coatcheck {
         return .signedIn(try made(answer))
     }
 
-    /// Keeps the session from a 201 response, and forgets the login.
+    /// Stores the session from a 201 response, and deletes the login's secret.
     private func made(_ answer: Answer) throws -> Session {
         var credentials = try kept()
         let session = try answer.decoded(Session.self).newest(credentials.lastSession)
@@ -264,12 +265,12 @@ public actor Coatcheck {
         credentials.loginID = nil
         credentials.lastSession = session
         try storage.write(credentials)
-        // From now on, calls share requests only for the new session.
+        // Calls must not join a request of the earlier session.
         asking = nil
         return session
     }
 
-    /// Keeps the session from a step-up's 200 response, and forgets the login.
+    /// Stores the session from a step-up's 200 response, and deletes the login's secret.
     ///
     /// The session's secret is unchanged.
     private func steppedUp(_ answer: Answer) throws -> Session {
@@ -282,11 +283,11 @@ public actor Coatcheck {
         return session
     }
 
-    /// Keeps a login's secret before its page is opened.
+    /// Stores a login's secret before the login's page is opened.
     func keep(_ login: StartedLogin, from answer: Answer) throws {
         var credentials = try kept()
         credentials.transport = login.loginToken == nil ? .cookie : .bearer
-        // If the response joined a login through its cookie, the response sets no cookie, and the stored one remains valid.
+        // If the response contains no secret, the stored secret remains.
         if let secret = login.loginToken ?? answer.cookie(CookieNames(broker).login) { credentials.login = secret }
         credentials.loginID = login.loginID
         try storage.write(credentials)
@@ -365,7 +366,8 @@ public actor Coatcheck {
         } catch CoatcheckError.unreachable {
             return nil
         } catch CoatcheckError.keyLost {
-            // The broker ends a session without evidence, but returns the logout page only with evidence.
+            // Without the key, there is no evidence. The broker ends the session without evidence, but does not return
+            // the logout page.
             endSessions()
             return nil
         } catch let problem as Problem where problem.passes {
@@ -397,21 +399,22 @@ public actor Coatcheck {
         _ = try await call(Call(method: "DELETE", path: "/v1/sessions", query: "except=current"))
     }
 
-    /// Requests the session and keeps it, unless another session replaced it meanwhile.
+    /// Requests the session object and stores it, unless another session replaced this session meanwhile.
     func remembered(_ method: String, _ path: String, patience: Patience? = nil) async throws -> Session {
         try await remembered(Call(method: method, path: path), patience: patience)
     }
 
-    /// Makes a call that returns the session, and keeps it, unless another session replaced it meanwhile.
+    /// Makes a call that returns the session object, and stores it, unless another session replaced this session
+    /// meanwhile.
     func remembered(_ call: Call, patience: Patience? = nil) async throws -> Session {
         let sent = try kept().session
         let session = try await self.call(call, patience: patience).decoded(Session.self)
         return try remember(session, of: sent)
     }
 
-    /// Stores a received state of the session, if the same session made the request.
+    /// Stores a session object from a response if the request sent the token of the stored session (`sent`).
     ///
-    /// Returns the newest known state.
+    /// Returns the newer of this object and the stored object.
     func remember(_ session: Session, of sent: String?) throws -> Session {
         var credentials = try kept()
         let newest = session.newest(credentials.lastSession)

@@ -8,7 +8,7 @@ public enum CoatcheckError: Error, Sendable, Hashable {
     ///
     /// All data is kept.
     case unreachable
-    /// The response lacks the broker's form, for example because a captive portal or a proxy answered.
+    /// The response is not in the broker's format, for example because a captive portal or a proxy answered.
     case notTheBroker(status: Int)
     /// The app gave this ``Coatcheck`` no browser.
     case noBrowser
@@ -18,13 +18,14 @@ public enum CoatcheckError: Error, Sendable, Hashable {
     case loginFailed(ProblemCode)
     /// The sign-in of a step-up ended without a session.
     case noLogin
-    /// The relay's path has ambiguous segments, or a query, which has its own argument `query`.
+    /// The relay's path has an empty segment, `.` or `..`, or contains a query. The argument `query` is for queries.
     case badPath
     /// The session's key is gone from this device (a restored backup, a new phone).
     ///
     /// Sign in again.
     case keyLost
-    /// The app gave this ``Coatcheck`` no presence key, or no key for the session itself. Presence needs both.
+    /// The app gave this ``Coatcheck`` no presence key, or no key for the session itself. A presence proof needs both
+    /// keys.
     case noPresenceKey
     /// The session's presence key is gone from this device, for example after a new finger was enrolled.
     ///

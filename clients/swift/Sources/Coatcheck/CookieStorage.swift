@@ -82,7 +82,7 @@ public final class CookieStorage: CredentialStorage, @unchecked Sendable {
         guard let value, let host = broker.host else { return }
         var properties: [HTTPCookiePropertyKey: Any] = [
             .name: name, .value: value, .domain: host, .path: path,
-            // iOS drops cookies without an expiry when the app ends.
+            // An expiry is always set, because iOS drops cookies without an expiry when the app ends.
             .expires: end ?? Date(timeIntervalSinceNow: 600),
         ]
         if broker.scheme == "https" { properties[.secure] = "TRUE" }

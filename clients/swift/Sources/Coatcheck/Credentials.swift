@@ -8,7 +8,7 @@ public struct Credentials: Codable, Sendable, Hashable {
     /// The transport of a client's credentials, as configured at the broker.
     public enum Transport: String, Codable, Sendable { case cookie, bearer }
 
-    /// A session that was signed out on this device while the broker was unreachable.
+    /// A session that was signed out on this device, and that the broker still has to end.
     public struct Ending: Codable, Sendable, Hashable {
         /// The session token.
         public let session: String
@@ -76,7 +76,7 @@ public struct Credentials: Codable, Sendable, Hashable {
     /// Whether there is nothing to store.
     var isEmpty: Bool { self == Credentials() || (session == nil && login == nil && endings.isEmpty) }
 
-    /// Forgets the user, and adds the session to those that have to be ended.
+    /// Deletes the user's data, and adds the session to those that the broker still has to end.
     mutating func signOut() {
         if let session { endings = (endings + [Ending(session: session, transport: transport)]).suffix(8) }
         session = nil

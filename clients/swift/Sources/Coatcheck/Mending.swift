@@ -1,6 +1,6 @@
 /// The evidence that a call lacks, added after the broker's refusal.
 ///
-/// Each kind is added at most once, so that a call cannot loop.
+/// Each kind of evidence is added at most once, so that the call is not repeated forever.
 struct Mending: Sendable {
     /// Whether the broker reported that this session is bound, regardless of the stored data.
     private(set) var isBound = false
@@ -11,7 +11,8 @@ struct Mending: Sendable {
     var hasSteppedUp = false
     /// Whether the call has to prove the user's presence.
     var needsPresence = false
-    /// The proof of presence, valid until the broker refuses it.
+    /// The presence proof of the call; nil until the user has confirmed the call, and again after the broker has refused
+    /// the proof.
     var presence: String?
     private var asksTwice = false
 
@@ -28,10 +29,10 @@ struct Mending: Sendable {
         }
     }
 
-    /// Decides whether the user is asked for a call, for the first time or once more.
+    /// Decides whether the user is asked to confirm a call, for the first time or a second time.
     mutating func asks(_ problem: Problem, for call: Call) -> Bool {
         guard presence != nil else {
-            // For a child session, the parent makes the call itself.
+            // If the broker refers a child session to its parent, the parent has to make the call.
             guard problem.code == .presenceRequired, problem.parent != true else { return false }
             return once(&needsPresence)
         }

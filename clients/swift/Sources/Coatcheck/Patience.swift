@@ -19,7 +19,7 @@ public struct Patience: Sendable {
 
     /// The limits at the start of the app.
     ///
-    /// If the state is not known after two seconds, it is reported as unknown.
+    /// If the state of the sign-in is not known after two seconds, it is reported as unknown.
     static let atStart = Patience(deadline: .seconds(2), longestPause: .seconds(1))
 
     /// Returns the pause before the next attempt, or nil if it is time to give up.

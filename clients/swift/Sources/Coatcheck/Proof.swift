@@ -10,7 +10,7 @@ struct Proof: Sendable {
     let address: String
     /// The session token of the request, or nil for a sign-in.
     let session: String?
-    /// The newest nonce from the broker, which judges the age of a proof only by its nonce.
+    /// The newest nonce from the broker, which judges the age of a proof only by this nonce.
     let nonce: String?
     /// The time by the device's clock, which may be wrong.
     let time: Date

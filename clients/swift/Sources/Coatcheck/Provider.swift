@@ -1,6 +1,6 @@
 /// A provider that the broker offers, with the data for the app's sign-in buttons.
 public struct Provider: Codable, Sendable, Hashable {
-    /// A registration at the provider.
+    /// A client in the broker's configuration, with its own `client_id` at the provider.
     public struct Client: Codable, Sendable, Hashable {
         /// The client's name at the broker.
         public let name: String
@@ -18,7 +18,7 @@ public struct Provider: Codable, Sendable, Hashable {
     public let kind: String
     /// The text for the button.
     public let displayName: String
-    /// Its registrations.
+    /// The provider's clients.
     public let clients: [Client]
 
     enum CodingKeys: String, CodingKey { case name, kind, clients, displayName = "display_name" }

@@ -18,11 +18,11 @@ public struct Session: Codable, Sendable, Hashable {
     public struct Binding: Codable, Sendable, Hashable {
         /// The key's thumbprint (RFC 7638).
         public let jkt: String
-        /// The evidence that its requests may send: `pass` (or a proof), or `proof`.
+        /// The evidence that the session's requests may send: `pass` (or a proof), or `proof`.
         public let evidence: String
     }
 
-    /// The key that proves the user's presence.
+    /// The presence key, which proves that the user confirmed a call.
     public struct Presence: Codable, Sendable, Hashable {
         /// The key's thumbprint (RFC 7638).
         public let jkt: String
@@ -30,9 +30,9 @@ public struct Session: Codable, Sendable, Hashable {
 
     /// The session's public name, which gives no access.
     public let handle: String
-    /// The number of this state, or nil from an older broker.
+    /// The version of this session object, or nil from an older broker.
     ///
-    /// The client never replaces a state by one with a lower number.
+    /// The library never replaces a session object by one with a lower version.
     public let version: Int?
     /// The provider's name at the broker.
     public let provider: String
@@ -40,7 +40,7 @@ public struct Session: Codable, Sendable, Hashable {
     public let client: String
     /// The user's ID at the provider.
     ///
-    /// Provider and subject together identify the account.
+    /// Provider and subject together identify the user.
     public let subject: String
     /// The claims that the provider confirmed.
     ///
@@ -62,13 +62,13 @@ public struct Session: Codable, Sendable, Hashable {
     public let tokens: Tokens
     /// The session's key, or nil for an unbound session.
     public let binding: Binding?
-    /// The class of the last sign-in (`acr`), if the provider sent one.
+    /// The `acr` of the last sign-in, if the provider sent one.
     public let acr: String?
-    /// The methods of the last sign-in (`amr`), if the provider sent any.
+    /// The `amr` of the last sign-in, if the provider sent any.
     public let amr: [String]?
     /// The time of the sign-in at the provider, if the provider sent it.
     public let authenticatedAt: Date?
-    /// The key that proves the user's presence, or nil before a registration.
+    /// The presence key, which proves that the user confirmed a call; nil if the session has none.
     public let presence: Presence?
     /// The kind of a child session, as the configuration names it.
     public let kind: String?
@@ -90,10 +90,10 @@ public struct Session: Codable, Sendable, Hashable {
     /// The user's name, if the provider confirmed one.
     public var name: String? { identity["name"]?.text }
 
-    /// Returns the newer of this response and a known state of the session.
+    /// Returns the newer of this response and a known object of the same session.
     ///
     /// A replica may answer with data that is some seconds old, so a lower version never replaces a higher one. An equal
-    /// version replaces the known state, and so does the response of an older broker, which has no version.
+    /// version replaces the known object, and so does the response of an older broker, which has no version.
     func newest(_ known: Session?) -> Session {
         guard let known, known.handle == handle, let version, version < known.version ?? 0 else { return self }
         return known

@@ -45,7 +45,7 @@ final class SharedCall<Value: Sendable>: @unchecked Sendable {
             () -> (CheckedContinuation<Value, any Error>?, Task<Void, Never>?) in
             guard result == nil else { return (nil, nil) }
             let continuation = waiting.removeValue(forKey: id)
-            // The caller was cancelled before it started to wait.
+            // The caller was cancelled before it stored a continuation, so `value` has to throw instead.
             if continuation == nil { left.insert(id) }
             return (continuation, waiting.isEmpty ? task : nil)
         }

@@ -3,11 +3,11 @@ public enum Standing: Sendable, Hashable {
     case signedIn(Session)
     /// The user is signed out.
     ///
-    /// If a session has just ended, the reason is the reason of its end, for example `key_lost` if the device lost the
-    /// session's key.
+    /// If this call found that the session has ended, the reason is the reason of its end. An example is `key_lost` if
+    /// the device lost the session's key.
     case signedOut(reason: String?)
     /// The broker is unreachable at the moment, and the user stays signed in.
     ///
-    /// Show the last user.
+    /// Show the user of `last`, the last known session.
     case unknown(last: Session?)
 }

@@ -16,7 +16,7 @@ public struct StepUp: Codable, Sendable, Hashable {
 
     private enum CodingKeys: String, CodingKey { case acrValues = "acr_values", maxAge = "max_age" }
 
-    /// Reads the wire format, which writes the classes as one text with spaces.
+    /// Reads the wire format, which writes the `acr` values as one text with spaces.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         acrValues = try values.decodeIfPresent(String.self, forKey: .acrValues)?.split(separator: " ").map(String.init)
@@ -30,14 +30,14 @@ public struct StepUp: Codable, Sendable, Hashable {
         try values.encodeIfPresent(maxAge, forKey: .maxAge)
     }
 
-    /// Whether a sign-in that meets this demand also meets the other one.
+    /// Whether a sign-in that meets this demand also meets the demand `other`.
     func covers(_ other: StepUp) -> Bool {
         let isStrong = other.acrValues.map { wanted in acrValues.map { Set($0).isSubset(of: wanted) } ?? false } ?? true
         let isRecent = other.maxAge.map { wanted in maxAge.map { $0 <= wanted } ?? false } ?? true
         return isStrong && isRecent
     }
 
-    /// Returns a demand that combines both demands, or nil if they share no class.
+    /// Returns a demand that combines both demands, or nil if no `acr` value meets both.
     func joined(_ other: StepUp) -> StepUp? {
         var classes = acrValues ?? other.acrValues
         if let mine = acrValues, let others = other.acrValues { classes = mine.filter(others.contains) }
@@ -46,7 +46,7 @@ public struct StepUp: Codable, Sendable, Hashable {
     }
 }
 
-/// A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened.
+/// The error of a call that needs a stronger or more recent sign-in, if the library has opened no browser for it.
 ///
 /// See ``Coatcheck/stepUp(acrValues:maxAge:)``. The session is unchanged.
 public struct StepUpRequired: Error, Sendable, Hashable {

@@ -12,7 +12,7 @@ final class Turn: @unchecked Sendable {
 
     /// Does the work when its turn comes.
     ///
-    /// If the caller is cancelled before, it stops waiting at once.
+    /// If the caller is cancelled before its turn, it stops waiting at once.
     func taken<Value: Sendable>(_ work: @Sendable () async throws -> Value) async throws -> Value {
         try await take()
         defer { pass() }

@@ -36,7 +36,7 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         session = URLSession(configuration: configuration, delegate: self, delegateQueue: nil)
     }
 
-    /// Releases the session, which retains this object.
+    /// Ends the `URLSession`, which retains this object.
     func close() { session?.invalidateAndCancel() }
 
     /// Sends a request, and passes each part to the receiver.
@@ -119,7 +119,8 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     /// A challenge that is passed to the app's function.
     private struct Asked: @unchecked Sendable { let challenge: URLAuthenticationChallenge }
 
-    // The app itself decides about an upstream's redirect. The session's credentials must not reach another server.
+    // Redirects are not followed, because the session's credentials must not reach another server. The app decides about
+    // an upstream's redirect.
     func urlSession(
         _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
         newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void

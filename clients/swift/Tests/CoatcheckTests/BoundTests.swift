@@ -194,7 +194,7 @@ extension BrokerTests {
             let first = try key.copy()
             try await network.forget()
             clock.turn(by: 50)
-            // A busy key is not lost.
+            // A key that is temporarily unavailable does not count as lost.
             key.busy(true)
             #expect(await phone.standing() == .signedIn(try await phone.session()))
             await #expect(throws: Stack.Failure.self) { try await phone.accessToken() }
@@ -214,7 +214,7 @@ extension BrokerTests {
             let again = try #require(try await phone.signIn(with: "oidc").session)
             #expect(key.keys == 2 && again.binding?.jkt != session.binding?.jkt)
             #expect(try await phone.relay("api", "private/echo").status == 200)
-            // If the broker reports another key, the client makes one call only.
+            // If the broker reports that the session has another key, the library does not repeat the call.
             try await network.forget()
             try await network.meddle("key", "/v1/relay/api/echo", times: 9)
             await #expect(throws: CoatcheckError.keyLost) { try await phone.relay("api", "echo") }
@@ -259,7 +259,8 @@ extension BrokerTests {
             #expect(try await phone.refresh().handle == session.handle)
             _ = try await phone.accessToken()
             let calls = try await network.calls()
-            // The proofs contain the device's wrong time. It causes no repeated request and no early renewal of the pass.
+            // The proofs contain the device's wrong time. The wrong time causes no repeated request and no early renewal
+            // of the pass.
             let expected = Int(Date().timeIntervalSince1970) + seconds
             #expect(calls.compactMap(\.iat).filter { abs($0 - expected) < 60 }.count == 4)
             #expect(calls.count == 6 && !calls.contains { $0.path == "/v1/session/pass" })
@@ -299,7 +300,8 @@ extension BrokerTests {
             try await network.forget()
             #expect(try await phone.session().handle == session.handle)
             #expect(try await phone.refresh().handle == session.handle)
-            // If the client does not know yet that the sessions need proofs, it requests a pass once and gets 403.
+            // If the library does not know yet that the sessions need a proof with each request, it requests a pass once
+            // and gets 403.
             var kept = try #require(try phone.storage.read())
             kept.lastSession = nil
             try phone.storage.write(kept)

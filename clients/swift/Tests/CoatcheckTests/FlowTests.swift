@@ -108,11 +108,11 @@ extension BrokerTests {
             let stack = try await Stack.shared.value
             let phone = stack.device()
             let session = try #require(try await phone.signIn(with: "oauth2").session)
-            // The broker's answer names the time of the next try.
+            // The broker's first 503 has a `Retry-After`, and the library retries after that time.
             try await stack.control(
                 "PUT", "/faults/oauth2", #"{"fault":"status","status":503,"endpoint":"refresh","times":1}"#)
             #expect(try await phone.refresh().handle == session.handle)
-            // A session that was not refreshed recently.
+            // A refresh of the first session was just successful, so the next part uses another session.
             let other = stack.device()
             let kept = try #require(try await other.signIn(with: "oauth2").session)
             try await stack.control("PUT", "/faults/oauth2", #"{"fault":"status","status":503,"endpoint":"refresh"}"#)

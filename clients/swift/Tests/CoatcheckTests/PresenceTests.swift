@@ -130,7 +130,7 @@ extension BrokerTests {
             #expect(try await one.pay(presence: true) == 200)
             #expect(one.asking.prompts == 3)
             #expect(try await one.network.calls().map(\.status) == [200])
-            // If the nonce is old, it is renewed before the user is asked.
+            // If the nonce is old, the library fetches a new one before the user is asked.
             try await one.network.forget()
             one.clock.turn(by: 300)
             #expect(try await one.pay(presence: true) == 200)
@@ -138,7 +138,7 @@ extension BrokerTests {
             let calls = try await one.network.calls().filter { $0.path != "/v1/session/pass" }
             #expect(calls.map(\.code) == ["use_dpop_nonce", nil, nil])
             #expect(calls.map(\.path) == ["/v1/session", "/v1/session", "/v1/relay/watched/echo"])
-            // If the other evidence is refused, the call is repeated with the same presence proof.
+            // If the broker refuses the proof or the pass, the library repeats the call with the same presence proof.
             try await one.network.forget()
             try await one.network.meddle("proof_required", "/v1/relay/watched/echo")
             #expect(try await one.pay(presence: true) == 200)

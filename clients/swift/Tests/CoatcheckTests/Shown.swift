@@ -2,9 +2,9 @@ import Foundation
 
 @testable import Coatcheck
 
-/// The code that the documents show, so that it is compiled.
+/// The code examples of the documents, so that the compiler checks them.
 ///
-/// A test of the documents looks for their blocks here.
+/// A test of the documents looks here for the code blocks of the documents.
 private struct Shown {
     let broker: URL
     let storage: any CredentialStorage

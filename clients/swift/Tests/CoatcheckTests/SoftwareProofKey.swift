@@ -2,9 +2,7 @@ import Foundation
 
 @testable import Coatcheck
 
-/// A key in a file, made by the `openssl` program.
-///
-/// It is for tests, so that they need no further package.
+/// A key in a file, made by the `openssl` program, so that the tests need no further package.
 final class SoftwareProofKey: ProofKey, @unchecked Sendable {
     private let lock = NSLock()
     private let folder: URL
@@ -25,7 +23,7 @@ final class SoftwareProofKey: ProofKey, @unchecked Sendable {
     /// Loses the key, like a device that was restored from a backup.
     func lose() { lock.withLock { isGone = true } }
 
-    /// Returns the same key on another device, from which the backup was made.
+    /// Returns a copy of the key, for the device from which the backup was made.
     func copy() throws -> SoftwareProofKey {
         let other = try SoftwareProofKey()
         try FileManager.default.copyItem(

@@ -8,10 +8,10 @@ import Foundation
 
 /// Two replicas of a broker, which apps reach in turn, and a sandbox.
 ///
-/// Each run of the tests has its own, on free ports.
+/// Each run of the tests has its own stack, on free ports.
 ///
-/// The programs are those that COATCHECK and COATCHECK_SANDBOX name, with the configuration of the scenarios. If PostgreSQL is
-/// not installed, there is only one broker.
+/// The programs are those that COATCHECK and COATCHECK_SANDBOX name, with the configuration of the scenarios. If
+/// PostgreSQL is not installed, there is only one broker.
 final class Stack: @unchecked Sendable {
     /// The address that apps know.
     ///

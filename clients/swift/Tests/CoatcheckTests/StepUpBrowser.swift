@@ -2,9 +2,9 @@ import Foundation
 
 @testable import Coatcheck
 
-/// A browser that remembers its pages.
+/// A browser that records the pages that it opened.
 ///
-/// Its user signed in some time ago, waits, or closes the page.
+/// A test chooses when its user signed in, and whether the user leaves the page open or closes it.
 final class StepUpBrowser: SignInBrowser, @unchecked Sendable {
     private let lock = NSLock()
     private var state: (user: String, age: Int?, holds: Bool, closes: Bool, pages: [String], closings: Int)

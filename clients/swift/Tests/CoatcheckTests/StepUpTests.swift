@@ -50,7 +50,8 @@ struct DemandTests {
 extension BrokerTests {
     @Suite("Step-ups", .timeLimit(.minutes(5)))
     struct StepUpTests {
-        /// An app that gives the same answer to each question, and records the questions.
+        /// An app that always gives the same answer when the library asks whether it may open a browser, and records the
+        /// demands.
         private actor App {
             private(set) var asked: [StepUp] = []
             private let says: Bool
@@ -157,10 +158,10 @@ extension BrokerTests {
             slow.holds = true
             async let first = other.relay("guarded", "private/echo").status
             await slow.opened(2)
-            // Two calls need more than the open page will give, and both need the same.
+            // The sign-in on the open page is not enough for these two calls. Both calls have the same demand.
             async let second = other.relay("guarded", "private/echo", method: "POST", body: Data()).status
             async let third = other.relay("guarded", "private/echo", method: "POST", body: Data()).status
-            // For this call, the open page is enough.
+            // For this call, the sign-in on the open page is enough.
             async let fourth = other.relay("guarded", "private/echo").status
             while try await network.calls().filter({ $0.status == 401 }).count < 4 {
                 try await Task.sleep(for: .milliseconds(20))

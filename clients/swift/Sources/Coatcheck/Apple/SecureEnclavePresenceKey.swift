@@ -18,7 +18,7 @@
             case user
             /// A face or a finger that was enrolled when the key was made. The device's code is refused.
             ///
-            /// Another enrolment makes the key useless.
+            /// If another face or finger is enrolled, the key becomes useless.
             case enrolledBiometry
         }
 

@@ -85,7 +85,7 @@
             }
         }
 
-        /// Returns the window behind the page.
+        /// Returns the window that the page covers.
         @MainActor
         public func presentationAnchor(for session: ASWebAuthenticationSession) -> ASPresentationAnchor {
             #if canImport(UIKit)

@@ -179,7 +179,7 @@ struct BackendListenerTests {
                     try await get("/v1/providers", port, "", host: "localhost"),
                     try await get("/nothing", port, "", host: "localhost"),
                     try await get("/v1/providers", port, "", host: "evil.example"),
-                    // The broker refuses this text before it becomes a request.
+                    // The broker refuses this request while it reads the fields, so no route handles it.
                     try await get("/v1/providers", port, "X_Auth: 1\r\n", host: "localhost"),
                 ]
             }

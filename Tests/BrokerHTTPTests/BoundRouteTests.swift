@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// A walk over every route with the copied token of a session that belongs to a key (guarantee 9).
+/// Sends the copied token of a key-bound session to every route (guarantee 9).
 @Suite(.timeLimit(.minutes(1)))
 struct BoundRouteTests {
     /// The routes that need no session.

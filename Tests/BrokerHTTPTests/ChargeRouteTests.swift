@@ -59,10 +59,11 @@ struct ChargeRouteTests {
             for _ in 0..<5 {
                 #expect(Self.status(try await post("/v1/logins", login, from: "2001:db8::1", port)) == "201")
             }
-            // Another address in the same /64 shares its limit.
+            // A second address of the same /64 shares the limit of the first one.
             let refused = try await post("/v1/logins", login, from: "2001:db8::2", port)
             #expect(Self.status(refused) == "429" && refused.lowercased().contains("retry-after: "))
-            // Another /64 of the same network shares the network's limit, but another network has its own.
+            // A second /64 of the same network is refused, because the whole network has reached its limit. An address in
+            // another network is accepted.
             #expect(Self.status(try await post("/v1/logins", login, from: "2001:db8:0:1::1", port)) == "429")
             #expect(Self.status(try await post("/v1/logins", login, from: "2001:db8:1::1", port)) == "201")
         }
@@ -87,7 +88,7 @@ struct ChargeRouteTests {
                 }
                 #expect(Self.status(try await post("/v1/logins", login, from: prefix + "203.0.113.1", port)) == "429")
                 #expect(Self.status(try await post("/v1/logins", login, from: prefix + "203.0.113.2", port)) == "201")
-                // The client's IPv4 address has the same limit without the translator.
+                // Without the translator, the client's IPv4 address has the same limit, which it has reached.
                 #expect(Self.status(try await post("/v1/logins", login, from: "203.0.113.1", port)) == "429")
                 time.advance(.seconds(120))
             }

@@ -18,9 +18,9 @@ struct EventStreamTests {
         private let state = Mutex(State())
         private let opened = AsyncStream.makeStream(of: Void.self)
 
-        /// Counts the comments in the answer so far.
+        /// Counts the comments of the event stream so far.
         ///
-        /// Returns whether the awaited number of comments has arrived.
+        /// Returns whether as many comments have arrived as the test waits for.
         func take(_ text: String) -> Bool {
             let comments = count(of: ":\n\n", in: text)
             if comments > 0 { opened.continuation.yield() }
@@ -33,7 +33,7 @@ struct EventStreamTests {
         /// Waits for the first comment.
         func open() async { for await _ in opened.stream { return } }
 
-        /// Waits for this number of further comments.
+        /// Makes the client read until this number of further comments has arrived.
         func want(_ more: Int) { state.withLock { $0.wanted = $0.comments + more } }
     }
 
@@ -209,7 +209,8 @@ struct EventStreamTests {
         #expect(heard.withLock { $0.isEmpty })
         held.append(listen())
         #expect(heard.withLock { $0 } == [.superseded])
-        // The first listener no longer gets notices. The other listeners still get them after it has left.
+        // The ninth subscription has superseded the first one, which gets no more notices. The other eight still get them after
+        // the first one is gone.
         held.removeFirst()
         harness.context.notices.post(.tokensRefreshed, to: live.tokenDigest)
         #expect(heard.withLock { $0.count } == 9)

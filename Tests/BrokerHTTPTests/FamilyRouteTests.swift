@@ -13,7 +13,7 @@ import Testing
 struct FamilyRouteTests {
     private static let widget = ChildKind(unchecked: "widget")
 
-    /// The answers to a child, for the routes that need a session, by template.
+    /// The answers to a child's token at each route that needs a session, by the route's template.
     ///
     /// All other routes need no session.
     private static let answers: [String: String] = [
@@ -132,7 +132,7 @@ struct FamilyRouteTests {
             }
         }
         #expect(walked == Set(Self.answers.keys))
-        // The child's log-out ended only the child, and its parent lives.
+        // The child's log-out has ended only the child. Its parent still lives.
         let after = try await harness.send(.get, "/v1/session", harness.cookie(parent))
         #expect(after.status == 200 && after.json?["kind"] == .null && after.json?["parent"] == .null)
         let ended = try await harness.send(.get, "/v1/session", [.authorization: "Bearer \(child.token.reveal())"])
@@ -158,7 +158,7 @@ struct FamilyRouteTests {
             case "POST /v1/introspect":
                 #expect(reply.body == #"{"active":false,"code":"proof_required"}"#)
             default:
-                // A HEAD has no body.
+                // The answer to HEAD has no body, so its code is in a header field.
                 #expect(
                     (reply.code ?? reply.header("Coatcheck-Code"))
                         == (isOpen ? "proof_required" : "client_not_allowed"), "\(name), else \(open): \(reply.body)")
@@ -195,7 +195,7 @@ struct FamilyRouteTests {
         #expect(told.json?["parent"]?.string == parent.session.handle.text)
         let exchanged = try await send(harness, .post, "/v1/token", child.token)
         #expect(exchanged.json?["access_token"]?.string == "canary-access")
-        // The relay is open to the child. Only this upstream does not exist.
+        // The relay accepts the child's token. The call fails only because the upstream in this path does not exist.
         let relayed = try await send(harness, .get, "/v1/relay/{upstream}/{path}", child.token)
         #expect(relayed.code == "upstream_not_found")
         // For a session without a parent, both fields are present but empty.
@@ -296,7 +296,7 @@ struct FamilyRouteTests {
         let token = try #require(made.json?["session_token"]?.string)
         let copied = try await harness.send(.get, "/v1/session", [.authorization: "Bearer \(token)"])
         #expect(told(copied) == "401 proof_required")
-        // The parent's key does not prove the child.
+        // A proof by the parent's key is not accepted for the child.
         let wrong = try phone.proof(
             method: "GET", address: "https://auth.example.com/v1/session", identifier: "k4",
             nonce: harness.useCases.proofNonce(), token: Secret(token))

@@ -25,14 +25,14 @@ struct ForwardedSchemeTests {
         Row(hops: [client], schemes: ["ws"], says: "entry 1"), Row(hops: [client], schemes: [""], says: "entry 1"),
         Row(hops: [client], schemes: ["ftp"]), Row(hops: [client], schemes: ["https;x"]),
         Row(hops: [client], schemes: ["\u{130}https"]),
-        // The client may send entries of its own, which are to the left of the trusted hops' entries.
+        // A client may send `X-Forwarded-Proto` itself. Its entries are then to the left of the entries of trusted proxies.
         Row(hops: [client], schemes: ["https, http"], says: "entry 1"),
         Row(hops: [client], schemes: ["https", "http"], says: "entry 1"),
         Row(hops: two, schemes: ["http, https"], says: "entry 2"), Row(hops: two, schemes: ["https, http, https"]),
         Row(hops: two, schemes: ["http", "https"]), Row(hops: ["spoofed, 198.51.100.7"], schemes: ["https,http"]),
         Row(hops: [], schemes: ["https,http"], says: "entry 1"),
         Row(hops: three, schemes: ["http,https,https"], says: "entry 3"),
-        // An empty entry counts as the entry of a proxy.
+        // An empty entry counts like any other entry of a proxy.
         Row(hops: [client], schemes: ["https,"], says: "entry 1"), Row(hops: two, schemes: ["https,,http"]),
         // The field has fewer entries than hops.
         Row(hops: three, schemes: ["https,https"], says: "2 entries behind 3 hops"),
@@ -47,9 +47,9 @@ struct ForwardedSchemeTests {
         Row(hops: ["198.51.100.7", "10.0.0.2"], schemes: ["wss", "ws"]), Row(hops: two, schemes: ["http, HTTPS, http"]),
         Row(hops: three, schemes: ["https, http, http"]), Row(hops: three, schemes: ["https", "http, http"]),
         Row(hops: [], schemes: ["http,https"]),
-        // Only the first proxy sets the field.
+        // Only the proxy next to the client sets the field.
         Row(hops: two, schemes: ["https"]), Row(hops: three, schemes: ["https"]),
-        // The broker stops at a malformed hop.
+        // The broker reads the hops from the right, and stops at the malformed one.
         Row(hops: ["198.51.100.7, unknown, 10.0.0.3"], schemes: ["http, http, https"]),
     ]
 

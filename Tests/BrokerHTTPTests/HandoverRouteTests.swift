@@ -31,7 +31,8 @@ struct HandoverRouteTests {
             configuration, vault in
             var orders = Backends.orders(vault, allow: allow)
             orders.origins = ProofOrigins([foreign].compactMap { ProofAddress($0) })
-            // This backend may ask about the pages. It has another origin than they have, so it cannot redeem their tickets.
+            // The backend `billing` may ask about the sessions of web pages. Its origin differs from the pages' origins, so it
+            // cannot redeem their tickets.
             var billing = BackendConfiguration(
                 name: BackendName(unchecked: "billing"), digest: vault.digest(Secret(billingCredential)),
                 may: Set(BackendPermission.allCases))
@@ -132,7 +133,8 @@ struct HandoverRouteTests {
             #expect(page.header("Referrer-Policy") == "strict-origin")
             for word in ["Ana", "user-1", "ses_", String(path.suffix(43))] { #expect(!page.body.contains(word)) }
         }
-        // A scanner that sends POST, a thief with another secret, and a victim of an attacker's link.
+        // Requests that are refused: of a scanner that sends POST without the secret, of a thief with another secret, and of a
+        // victim who follows an attacker's link.
         let refusals: [(String, HTTPFields, String)] = [
             ("", [Self.sameOrigin: "same-origin"], "400 verifier_mismatch"),
             (
@@ -266,7 +268,7 @@ struct HandoverRouteTests {
         ] {
             #expect(try await harness.send(.get, "/v1/session", fields).code == "session_required")
         }
-        // If one cookie jar has both cookies, the broker uses the app's cookie and keeps it.
+        // If a request has both cookies, the app's and the page's, the broker uses the app's cookie.
         let both = "__Host-coatcheck=\(parentsToken); __Host-coatcheck-web=\(token)"
         let seen = try await harness.send(.get, "/v1/session", [.cookie: both])
         #expect(seen.json?["handle"]?.string == parent.session.handle.text)
@@ -276,7 +278,8 @@ struct HandoverRouteTests {
         #expect(bare.status == 401 && bare.code == "session_required")
         gate[.authorization] = nil
         gate[Backends.session] = token
-        // A backend that presents the token itself may be the one that redeemed the ticket for it.
+        // A backend may present the token of a page's session in its own field, because a backend that redeems a ticket gets
+        // such a token.
         #expect(try await harness.send(.get, "/v1/forward-auth", gate).header("X-Auth-Kind") == "web")
         gate[Backends.session] = nil
         gate[.cookie] = "__Host-coatcheck-web=\(token)"
@@ -372,7 +375,8 @@ struct HandoverRouteTests {
         #expect(try await redeem(ticket, String(repeating: "t", count: 43)).code == "verifier_mismatch")
         let short = try await redeem(String(ticket.dropLast()), Self.secret.reveal())
         #expect(short.status == 400 && short.faults.first?.hasPrefix("/ticket ") == true, "\(short.body)")
-        // A backend's ticket is useless at the broker's page, and the page's ticket is useless to a backend.
+        // A ticket for a backend's page is useless at the broker's page. A ticket for the broker's page is useless to a
+        // backend.
         #expect(try await spend(harness, "/handover/\(ticket)").status == 410)
         let ours = try await self.ticket(harness, parent)
         #expect(try await redeem(String(ours.suffix(43)), Self.secret.reveal()).code == "handover_expired")

@@ -30,7 +30,7 @@ struct HeldBodyTests {
         let bodies = HeldBodies(limitPerSubject: 8 * 65_536)
         for _ in 0..<4 { #expect(refusal(bodies, 65_536, one) == nil) }
         #expect(refusal(bodies, 1, one) == .rateLimited)
-        // If the length of a body is unknown or too large, only the bytes in memory count.
+        // A body counts as at most 64 KiB, the part that the broker holds at a time, even if its length is unknown or larger.
         for length in [nil, 1 << 30, 65_535, 60_000] { #expect(refusal(bodies, length, two) == nil) }
         #expect(refusal(bodies, 65_536, three) == .rateLimited)
         #expect(refusal(bodies, 5000, three) == nil)
@@ -83,7 +83,7 @@ struct HeldBodyTests {
         #expect(
             try await harness.post("/v1/session/children", #"{"kind":"widget","name":"home"}"#, harness.cookie(other))
                 .status == 403)
-        // The body counts until the handler has answered.
+        // A request's body counts towards the limit until the handler has answered the request.
         let whileServed = Mutex(0)
         harness.provider.change { $0.meetsRefresh = { whileServed.withLock { $0 = bodies.entries } } }
         for place in places.suffix(2) { bodies.giveBack(place) }

@@ -390,7 +390,8 @@ struct ManagementTests {
                 #expect(answer.lowercased().contains("\r\nconnection: close\r\n"))
                 #expect(harness.records.all.map(\.route) == [path])
             }
-            // The other listeners do not have these paths. They require a Host before they answer 404.
+            // The public listener and the backends' listener do not have these paths. They require a `Host` before they look
+            // for the path, so the answer is 400 instead of 404.
             let request = "GET \(path) HTTP/1.0\r\n\r\n"
             let answer = try await harness().live { try await RawClient(port: $0).exchange(request) }
             let backends = try await harness().liveForBackends { try await RawClient(port: $0).exchange(request) }

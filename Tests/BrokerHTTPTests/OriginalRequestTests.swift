@@ -58,8 +58,8 @@ struct OriginalRequestTests {
         ]
         #expect(problem { try target(lines) }?.errors == [FieldFault("X-Forwarded-Host", .malformed)], "\(host)")
         let whole = [("X-Original-Method", "GET"), ("X-Original-URL", "https://\(host)/admin")]
-        // If the host has a slash, the URL is valid and has a longer path. The proof has to name this path, so the URL is not
-        // refused.
+        // A host with a slash makes a valid URL with a longer path. The proof has to name this longer path, so the broker need
+        // not refuse the URL.
         guard !host.contains("/") else { return }
         #expect(problem { try target(whole) }?.errors == [FieldFault("X-Original-URL", .malformed)], "\(host)")
     }

@@ -31,7 +31,8 @@ struct PeerPolicyTests {
                     "2001:db8:1:2fe::/64: 128 512 8", "2001:db8:1:200::/56: 384 2048 16",
                     "2001:db8:1::/48: 896 25000 32",
                 ])
-        // Some systems give a process only 512 descriptors. A quarter of them is less than the usual four shares.
+        // Some systems permit a process only 512 descriptors. Each level may then have at most a quarter of them, which is 128
+        // connections.
         #expect(
             try policies(address, ofAll: 512)
                 == ["2001:db8:1:2fe::/64: 128 128 8", "2001:db8:1:200::/56: 128 128 16", "2001:db8:1::/48: 128 128 32"])

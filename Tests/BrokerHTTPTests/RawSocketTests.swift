@@ -9,9 +9,10 @@ import Testing
 
 @Suite("HTTP/1 requests over raw sockets", .timeLimit(.minutes(2)))
 struct RawSocketTests {
-    /// The request that is hidden in each ambiguous request.
+    /// A second request, hidden in each request of `ambiguous`. Two servers could find the end of such a request at different
+    /// bytes.
     ///
-    /// If the broker handled the hidden request, it would answer 404, and the log would have a second record.
+    /// If the broker read the hidden text as a request, it would answer 404, and the log would have a second record.
     private static let smuggled = "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     private static let head = "GET /v1/providers HTTP/1.1\r\n"
@@ -364,7 +365,8 @@ struct RawSocketTests {
         let request =
             "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
             + String(repeating: "x", count: 300_000)
-        // On a busy machine, a client might need more than the usual two seconds.
+        // After its answer, the broker reads the rest of the body for two seconds by default. A client on a busy machine may
+        // need longer to send it.
         let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.linger = .seconds(20) }
         let answer = try await harness.live { try await RawClient(port: $0).exchange(request) }
         #expect(answer.hasPrefix("HTTP/1.1 404 "), "\(answer.prefix(100))")

@@ -12,7 +12,8 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// Relayed answers that are in progress when their session ends, or the pass that opened them (guarantees 6 and 9).
+/// Relayed answers that are in progress when one of these ends: the session of the call, or the pass that the call used
+/// (guarantees 6 and 9).
 @Suite("The ends of relayed answers", .timeLimit(.minutes(2)))
 struct RelayedAnswerTests {
     /// A running broker in front of an upstream.
@@ -223,7 +224,7 @@ struct RelayedAnswerTests {
             let text = Self.get("/large", signedIn.token)
             _ = try await RawClient(port: running.port).received(after: text) {
                 try await eventually("the answer is under way") { running.seen.all.contains("asked large") }
-                // Now the client's buffers are full, so the broker cannot send the bytes in its own buffers.
+                // The client's buffers are full now, so the broker can no longer send the bytes that it holds.
                 try await eventually("nothing more is taken") { running.harness.load.requests == 1 }
                 try await running.harness.useCases.endSession.logOut(signedIn.token)
                 try await hasEnded("large", running)

@@ -4,14 +4,14 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// The end times of relayed answers whose calls a pass has opened (guarantee 9).
+/// The end times of relayed answers to calls that were made with a pass (guarantee 9).
 ///
-/// RelayedAnswerTests shows that such answers really end.
+/// RelayedAnswerTests shows that the answers end at these times.
 @Suite(.timeLimit(.minutes(1)))
 struct RelayedEndingTests {
-    /// Returns the time that an answer may still take.
+    /// Returns the time that a relayed answer may still take.
     ///
-    /// The pass of its call had 60 s left. The call began `late` ago.
+    /// The call began `late` ago. When it began, its pass was valid for another 60 s.
     private func rest(isEventStream: Bool, late: Duration = .zero) -> Duration {
         let time = TestClock()
         let ending = RelayedEnding(passEndsAt: time.now.advanced(by: .seconds(60)), time.clock)

@@ -78,7 +78,7 @@ struct SpoiledProofTests {
             for _ in 0..<60 {
                 seen[try await read(victim, from: Self.phoneAndThief, isSpoiled: true, port), default: 0] += 1
             }
-            // Every six seconds, one more check is possible.
+            // The limit permits ten checks at once, and one more for every six seconds that the test takes.
             let checks = seen["401 signature"] ?? 0
             #expect((Self.limit...Self.limit + 2).contains(checks), "\(seen)")
             #expect(seen["429"] == 60 - checks, "\(seen)")
@@ -109,11 +109,12 @@ struct SpoiledProofTests {
             }
             #expect(try await ask(isSpoiled: true) == "401")
             #expect(try await ask(isSpoiled: false) == "403")
-            // The phone's own bodies use all of the session's memory.
+            // Bodies of the phone use all memory that bodies of one session may have.
             var places: [HeldBodies.Place] = []
             while let place = try? load.bodies.take(65_536, for: row) { places.append(place) }
             #expect(try await ask(isSpoiled: true) == "401")
-            // Other clients behind the same translator have addresses of their own, and use all of their memory, too.
+            // Bodies from 64:ff9b::1 use all memory that this address may have. A client with another IPv4 address behind the
+            // same NAT64 translator has a limit of its own.
             let network = HeldBodies.Owner(session: row, address: try #require(IPAddress("64:ff9b::1")).limitKey)
             while let place = try? load.bodies.take(65_536, of: 65_536, for: network) { places.append(place) }
             #expect(try await ask(isSpoiled: true, from: "64:ff9b::c633:6409") == "401")

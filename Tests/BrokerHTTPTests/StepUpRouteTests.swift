@@ -11,7 +11,7 @@ struct StepUpRouteTests {
         "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange"
         + "&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Aaccess_token&subject_token="
 
-    /// Steps a session up at another replica.
+    /// Completes a step-up of a session at another replica.
     private func stepUp(_ harness: HTTPHarness, _ token: Secret, _ demand: StepUpDemand) async throws {
         let context = BrokerContext(
             clock: harness.clock, spawner: Spawner { _, work in Task { await work() } }, events: EventSink { _ in },

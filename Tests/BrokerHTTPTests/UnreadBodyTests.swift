@@ -21,7 +21,7 @@ struct UnreadBodyTests {
     private static func harness() throws -> HTTPHarness {
         try HTTPHarness { configuration, vault in
             configuration.backends = [Backends.orders(vault)]
-            // If the broker waited for the body, the client would give up first.
+            // With this long deadline, a broker that waited for the body would fail the test: the client would give up first.
             configuration.limits.bodyDeadline = .seconds(120)
         }
     }
@@ -152,7 +152,7 @@ struct UnreadBodyTests {
         let answer = try await harness.live { port in
             let beats = AsyncStream.makeStream(of: Void.self)
             async let stream = RawClient(port: port).answer(to: request) { text in
-                // The time of eight comments is longer than a connection may be silent.
+                // Eight comments take longer than a connection may stay silent.
                 if count(of: ":\n\n", in: text) >= 8 { beats.continuation.yield() }
                 return false
             }

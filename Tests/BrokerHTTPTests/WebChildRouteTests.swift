@@ -12,7 +12,7 @@ struct WebChildRouteTests {
     private static let origin = "https://auth.example.com"
     private static let secret = Secret(String(repeating: "s", count: 43))
 
-    /// The answers to a web page's session, for the routes that need a session.
+    /// The answers to the token of a web page's session at each route that needs a session.
     ///
     /// All other routes need no session.
     private static let answers: [String: String] = [
@@ -105,7 +105,7 @@ struct WebChildRouteTests {
             let told = [String(reply.status), reply.code].compactMap { $0 }.joined(separator: " ")
             #expect(told == wanted, "\(name): \(reply.body)")
             #expect(!reply.body.contains("canary"), "\(name)")
-            // Only the page's own cookie is cleared, by its log-out.
+            // Only the log-out clears a cookie, and this is the cookie of the page's session.
             let set = reply.headers[values: .setCookie]
             #expect(isEnd(route) || set.isEmpty, "\(name): \(set)")
             #expect(set.allSatisfy { $0.hasPrefix("__Host-coatcheck-web=;") }, "\(name): \(set)")
@@ -138,7 +138,7 @@ struct WebChildRouteTests {
                 #expect(reply.status == 401 && reply.code == "session_required", "\(method) \(path): \(reply.body)")
             }
         }
-        // Each token opens its session in its own place.
+        // Each of the two tokens opens its session if it comes in the cookie for its kind of session.
         for fields in [harness.cookie(parent), [.cookie: "__Host-coatcheck-web=\(page)"]] as [HTTPFields] {
             #expect(try await harness.send(.get, "/v1/session", fields).status == 200)
         }

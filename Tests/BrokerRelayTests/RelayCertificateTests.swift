@@ -33,9 +33,10 @@ struct RelayCertificateTests {
             key: try NIOSSLPrivateKey(bytes: Array(key.utf8), format: .pem))
     }
 
-    /// Makes a call whose tokens are bound to the certificates in `given`, in turn; nil means that the refresh fails.
+    /// Makes a call. The relay gets tokens that are bound to the certificates in `given`, in turn; nil means that the refresh
+    /// fails.
     ///
-    /// Returns the problem code, the number of tokens that the relay requested, and whether it tried a connection.
+    /// Returns the problem code, the number of tokens that the relay requested, and whether the relay tried to connect.
     private func call(
         _ given: [String?], shown: String?, secure: Bool = true, refreshable: Bool = true
     ) async throws -> (code: ProblemCode?, asked: Int, isTried: Bool) {
@@ -78,7 +79,7 @@ struct RelayCertificateTests {
         "The relay shows the token's certificate → the token is sent; another or none → one refresh, sent if the new token fits"
     )
     func shown() async throws {
-        // This upstream closes each connection, so the test only checks whether a connection was tried.
+        // The upstream accepts connections without ever answering, so the test checks only whether the relay tried to connect.
         #expect(try await call(["first"], shown: "first") == (.upstreamError, 1, true))
         #expect(try await call(["first", "second"], shown: "second") == (.upstreamError, 2, true))
         #expect(try await call(["first"], shown: "second") == (.providerUnavailable, 2, false))
@@ -109,7 +110,8 @@ struct RelayCertificateTests {
         let (first, second) = (pools.client(showing: one, for: ios), pools.client(showing: two, for: desk))
         #expect(first !== second && first !== pools.plain && second !== pools.plain)
         #expect(pools.client(showing: one, for: ios) === first && pools.client(showing: two, for: desk) === second)
-        // The name nil means the upstream's own certificate. If it equals a client's certificate, both use one pool.
+        // Without a client name, the connections show the upstream's own certificate. If this certificate equals a client's
+        // certificate, both use one pool.
         #expect(pools.client(showing: one, for: nil) === first)
         #expect(pools.client(showing: nil, for: ios) === pools.plain)
         await pools.shutDown()

@@ -269,7 +269,7 @@ struct RelayHostileUpstreamTests {
         try await ScriptedUpstream.run({ connection in
             var isOwed = false
             while let request = try await connection.request() {
-                // The body of the answer to HEAD comes late, after the next request has arrived.
+                // The upstream sends the body of its answer to HEAD late, when the next request has already arrived.
                 if isOwed { try await connection.write(evil) }
                 isOwed = request.requestLine.hasPrefix("HEAD ")
                 let length = isOwed ? evil.utf8.count : 2
@@ -360,7 +360,7 @@ struct RelayHostileUpstreamTests {
     func stalePooled() async throws {
         try await ScriptedUpstream.run({ connection in
             if try await connection.request() != nil { try await connection.answer() }
-            // The next request may arrive here. The connection then closes without an answer.
+            // The next request may still arrive on this connection. The upstream then closes the connection without an answer.
             _ = try await connection.head()
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in

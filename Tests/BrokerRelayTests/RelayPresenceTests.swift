@@ -37,7 +37,7 @@ struct RelayPresenceTests {
             #expect(try await code(fixture, presences, "/pay/1") == .presenceRequired)
             #expect(presences.counts == Presences.Counts(judged: 1))
             #expect(fixture.tokens.given == 0)
-            // If the caller passes no check of presence, the relay refuses the call, too.
+            // The relay also refuses the call if it was started without a check of presence.
             #expect(try await fixture.problem(.get, "/pay/1").code == .presenceRequired)
         }
     }
@@ -133,7 +133,8 @@ struct RelayPresenceTests {
                 }
                 try await connection.answer()
             }
-            // The upstream reads the second request and closes the connection, so this attempt's fate is unknown.
+            // The upstream reads the second request and closes the connection. So the relay cannot know whether the upstream
+            // has handled this request.
             _ = try await connection.request()
         }) { upstream in
             try await RelayFixture.run(at: upstream.url, require: try Presences.entries()) { (fixture) async throws in

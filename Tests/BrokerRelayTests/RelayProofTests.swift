@@ -299,7 +299,8 @@ struct RelayProofTests {
                     return
                 }
                 if try await connection.request() != nil { try await connection.answer() }
-                // The upstream reads the second request and closes the connection, so this attempt's fate is unknown.
+                // The upstream reads the second request and closes the connection. So the relay cannot know whether the
+                // upstream has handled this request.
                 _ = try await connection.request()
             }, require: try Presences.entries("ANY /**")
         ) { fixture, upstream in

@@ -42,7 +42,7 @@ struct RelaySignInTests {
             ("POST /payments/*/transfer:confirm", "POST", "/payments/1/transfer%3Aconfirm", true),
             ("POST /payments/*/transfer%3Aconfirm", "POST", "/payments/1/Transfer:confirm", true),
             ("ANY /a@b", "GET", "/a%40B", true), ("ANY /a%20(b)", "GET", "/A%20%28b%29", true),
-            // Some file systems drop spaces and dots at the end of a name. Some servers also drop them at its start.
+            // Some file systems drop spaces and dots at the end of a file name, and some servers also at its start.
             ("POST /pay/**", "POST", "/pay%20/x", true), ("POST /pay/**", "POST", "/pay./x", true),
             ("POST /pay/**", "POST", "/%20pay%20.%20/x", true), ("POST /pay/**", "POST", "/pay+/x", true),
             ("POST /pay/**", "POST", "/pay%C2%A0/x", true), ("POST /pay/x", "POST", "/pay/x%20", true),
@@ -54,7 +54,7 @@ struct RelaySignInTests {
             ("POST /pay", "POST", "/pay.json", true), ("POST /pay", "POST", "/Pay.a.b", true),
             ("POST /pay/*/confirm", "POST", "/pay/1/confirm.xml", true), ("POST /pay/x", "POST", "/pay.json/x", false),
             ("POST /pay", "POST", "/payjson", false), ("POST /pay.json", "POST", "/pay", false),
-            // Letters of other alphabets that some readers treat as ASCII, and invisible characters.
+            // Invisible characters, and letters of other alphabets that some servers treat like ASCII letters.
             ("POST /pay/**", "POST", "/%EF%BD%90ay/x", true), ("POST /sink", "POST", "/%C5%BFin%E2%84%AA", true),
             ("POST /pay/**", "POST", "/pa%E2%80%8By/x", true), ("POST /pay/**", "POST", "/pa%C2%ADy/x", true),
             ("ANY /%C3%A9", "GET", "/e%CC%81", true), ("ANY /%C3%89", "GET", "/%C3%A9", true),
@@ -142,7 +142,7 @@ struct RelaySignInTests {
         }
     }
 
-    /// Makes a call with tokens that are named after the subject of their session.
+    /// Makes a call. The test gives out access tokens that are named after the subject of their session.
     private func call(_ fixture: RelayFixture, _ method: HTTPRequest.Method) async throws -> RelayResponse {
         try await fixture.relay.call(
             try fixture.request(method, "/x"), session: fixture.session, signIns: fixture.signIns,

@@ -70,8 +70,8 @@ struct RelayUploadTests {
                 let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 100_000)
                 async let text = fixture.call(.post, "/x", body: body).body.text()
                 #expect(try await eventually { upstream.closed == 1 })
-                // In this pause the broker usually notices that the connection is closed. The test also passes if the broker
-                // notices the close later.
+                // During this pause, the broker usually notices that the upstream has closed the connection. The test also
+                // passes if the broker notices the close later.
                 try await Task.sleep(for: .milliseconds(50))
                 source.end.finish()
                 #expect(try await text == (answer.hasPrefix("200") ? "ok" : ""))
@@ -79,7 +79,7 @@ struct RelayUploadTests {
         }
     }
 
-    /// An answer of each framing, and whether its status is a refusal.
+    /// Answers in each kind of framing, with statuses of success and of refusal.
     static let answers = [
         "200 OK\r\nContent-Length: 2\r\n\r\nok", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         "200 OK\r\nConnection: close\r\n\r\nok", "200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
@@ -87,7 +87,9 @@ struct RelayUploadTests {
         "409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Trailer: a\r\n\r\n",
     ]
 
-    /// The moment at which an upstream answers, and its next step.
+    /// The ways of an early answer.
+    ///
+    /// The upstream answers before or within the body, and then closes the connection or only its own side of it.
     enum Manner: String, CaseIterable { case hangsUp, closesItsSide, hangsUpWithinBody, closesItsSideWithinBody }
 
     @Test(
@@ -102,13 +104,14 @@ struct RelayUploadTests {
             if isWithinBody { try await connection.skip(100_000) }
             try await connection.write("HTTP/1.1 \(answer)")
             if isHalf { try await connection.closeOutput() }
-            // If unread bytes were left, closing would reset the connection, and a reset may destroy the answer.
+            // Wait until the broker closes the connection. If the upstream closed it with unread bytes, the connection would be
+            // reset, and a reset may destroy the answer.
             if isHalf { try await connection.waitForClose() }
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 let source = LateEnd(chunk: isWithinBody ? ByteBuffer(repeating: 0x61, count: 100_000) : ByteBuffer())
                 let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 200_000)
-                // The app sends its body as long as the broker reads.
+                // The end of the app's body comes only after the answer has been read.
                 let response = try await fixture.call(.post, "/x", body: body)
                 #expect(response.status.code == Int(answer.prefix(3)))
                 #expect(try await response.body.text() == "ok")

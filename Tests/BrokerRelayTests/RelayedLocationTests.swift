@@ -21,7 +21,7 @@ struct RelayedLocationTests {
             "/v1/relay/other/transfer?to=evil", "/v1/session/refresh", "/", "/v3.0x/items", "/v3", "?", "/?a",
             "../v1/session", "../../v1/relay/other/x", "/v3.0/../v1/session", "/v3.0/items/../../v1/session",
             "/v3.0/./../v1/session", "..", "../", ".././..",
-            // Spellings that only some servers treat as a path of the broker.
+            // Spellings that some servers, but not all, read as a path of the broker.
             "/v3.0/%2e%2e/v1/session", "/v3.0/.%2E/v1/session", "/v3.0/%2e%2e%2fv1/session", "\\v1\\session",
             "/\\evil.example/x", "/v3.0\\..\\v1", "/v3.0/..;/v1/session", "/v3.0//x", "https:/v1/session",
             "https:v1/session", "https:///v1/session", "http:\\\\auth.example.com/", "//", "///v1/session",

@@ -7,7 +7,8 @@ import NIOPosix
 import Synchronization
 import Testing
 
-/// The choice of connections to an upstream, the time that they are kept, and the calls that are repeated.
+/// The choice among connections to an upstream, the time for which unused connections stay open, and the calls that are
+/// repeated.
 @Suite("Upstream connections", .timeLimit(.minutes(2)))
 struct UpstreamPoolTests {
     /// Makes a client for an upstream, on one event loop.
@@ -392,7 +393,7 @@ struct UpstreamPoolTests {
         let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
         var owed = ""
         while let request = try await connection.request() {
-            // Write the rest of the additional bytes that began after the previous answer.
+            // After the previous answer, only a part of the additional bytes was sent. Send the rest now.
             if !owed.isEmpty { try await connection.write(owed) }
             owed = ""
             let target = request.target

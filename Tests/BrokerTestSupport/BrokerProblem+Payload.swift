@@ -1,6 +1,6 @@
 package import Broker
 
-/// The payload's value, if the payload is of this kind; nil or empty otherwise.
+/// Properties with the value of the problem's payload. Each is nil or empty if the payload is of another kind.
 extension BrokerProblem {
     package var errors: [FieldFault] {
         if case .fields(let faults) = payload { faults } else { [] }

@@ -49,12 +49,12 @@ package final class TestClock: Sendable {
         }
     }
 
-    /// The lengths of all waits, in order.
+    /// The lengths of all waits that were requested, in order.
     package var asked: [Duration] { state.withLock { $0.asked } }
 
     /// Makes waits of this length last until they are cancelled.
     ///
-    /// So on a busy machine, the awaited event always wins against the wait.
+    /// An event that competes with such a wait then always comes first, even on a busy machine.
     package func hold(_ length: Duration) { state.withLock { $0.held = length } }
 
     package var clock: BrokerClock {
@@ -67,8 +67,8 @@ package final class TestClock: Sendable {
                     return state.held == duration
                 }
                 try Task.checkCancellation()
-                // A millisecond of real time lets other tasks run. If the event that this wait races with may take longer,
-                // the test has to use `hold`.
+                // The wait lasts a millisecond of real time, so that other tasks can run. If the test's event may take longer
+                // than the wait, the test has to use `hold`.
                 try await Task.sleep(for: isHeld ? .seconds(3600) : .milliseconds(1))
             })
     }

@@ -75,7 +75,7 @@ struct CutAnswerTests {
             let client = try await WireClient.connect(port, manner.context(), pausesAtFirst: true)
             try await client.send(Self.request("/endless", manner))
             _ = try await client.received { !$0.isEmpty }
-            // The client notices the reset without reading, or with the first byte that it reads.
+            // The client notices the reset in one of two ways: without reading; or with the first byte that it reads.
             try await Task.sleep(for: .seconds(2))
             try? await client.read()
             #expect(try await client.ended() == .broken)

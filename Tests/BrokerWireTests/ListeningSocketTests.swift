@@ -178,7 +178,7 @@ struct ListeningSocketTests {
         configuration.terms = { terms }
         let server = try await HTTPServer.start(Named(name: "served"), configuration, on: socket)
         let clients = try (0..<20).map { _ in try Self.connect(server.port) }
-        // Connections are accepted in order. A further connection is answered here, so the 20 connections before are accepted.
+        // The server accepts connections in order. It answers a later connection here, so it has accepted the 20 earlier ones.
         _ = try await Self.ask(Self.connect(server.port))
         async let drained: Void = server.drain()
         for client in clients {

@@ -71,9 +71,9 @@ struct PeerLedgerTests {
         #expect(!isKept.contains(false))
     }
 
-    /// A ledger with two levels.
+    /// A ledger with two levels: each address, and its /64.
     ///
-    /// `wide` is the common limit of a network's addresses on their connections.
+    /// `wide` is the number of connections that all addresses of a /64 may have together.
     private func levels(refused: PeerLedger.Observer? = nil, wide: Int = 3, bytes: Int = 20_000) -> PeerLedger {
         PeerLedger(refused: refused) { peer in
             var narrow = PeerPolicy(key: PeerPolicy.Key(peer))

@@ -280,7 +280,8 @@ struct ServerConnectionTests {
         limits.idle = .seconds(620)
         #expect(deadline(ofProxy: false, after: kept) == 75 * Self.second)
         #expect(deadline(ofProxy: true, after: kept) == 620 * Self.second)
-        // The limits for the first head and for a body are the same for a proxy.
+        // Only the limit for idle connections differs for a proxy. The limits for the first head and for a body are those of
+        // all clients.
         #expect(deadline(ofProxy: true, after: []) == 60 * Self.second)
         #expect(deadline(ofProxy: true, after: [Self.post, .body]) == 60 * Self.second)
         limits.idle = .seconds(5)

@@ -52,13 +52,14 @@ struct ServerTLSTests {
         let gone = Mutex<[Int]>([])
         let places = (0..<3).map { number in room.enter { gone.withLock { $0.append(number) } } }
         #expect(room.count == 3 && gone.withLock { $0 }.isEmpty)
-        // The first handshake has finished, so the next handshake has room, and no handshake is closed for it.
+        // The first handshake has finished. So a fourth handshake can begin, and none is closed for it.
         room.leave(places[0])
         let fourth = room.enter { gone.withLock { $0.append(3) } }
         #expect(room.count == 3 && gone.withLock { $0 }.isEmpty)
         for number in 4..<6 { _ = room.enter { gone.withLock { $0.append(number) } } }
         #expect(room.count == 3 && gone.withLock { $0 } == [1, 2])
-        // A handshake that was closed to make room also leaves when its connection closes.
+        // A handshake that was closed to make room is no longer counted. The end of its connection does not reduce the count
+        // again.
         room.leave(places[1])
         room.leave(fourth)
         #expect(room.count == 2)

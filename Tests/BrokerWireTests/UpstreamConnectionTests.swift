@@ -75,7 +75,8 @@ struct UpstreamConnectionTests {
         Row(
             name: "a switch of protocols is the connection's end", before: [get, .head(status: 101, keepsAlive: true)],
             event: .end, effects: [.finish, .linger, .reschedule], phase: .ending),
-        // The connection ends with the answer. The client waits a moment, so that the upstream closes first.
+        // The connection ends after the answer. The client waits for a moment before it closes, so that the upstream closes
+        // first.
         Row(
             name: "Connection: close", before: [get, closing], event: .end, effects: [.finish, .linger, .reschedule],
             phase: .ending),
@@ -276,7 +277,7 @@ struct UpstreamConnectionTests {
             .bytes, Self.ok, Self.closing, Self.refusal, Self.put, .head(status: 100, keepsAlive: true), .body, .end,
             .readComplete, .malformed, .wanted(false), .wanted(true), .taken, .abandoned, .gone,
         ]
-        // Choose the events that end a connection rarely, so that most connections reach a late state.
+        // Events that end the connection are chosen seldom, so that most connections reach a late state.
         let seldom: Set = [5, 17, 21, 22]
         var random = SystemRandomNumberGenerator()
         for _ in 0..<2000 {

@@ -17,7 +17,8 @@ struct FaultUseTests {
         let page = Self.words(try String(contentsOfFile: root + "/docs/apps/sandbox.md", encoding: .utf8))
         let untested = FaultName.all.filter { !tests.contains(Substring($0)) }
         #expect(untested.isEmpty)
-        // The page describes `invalid-sig-…` and `signing-key-rotation-just…` as groups, without each fault's whole name.
+        // The page docs/apps/sandbox.md describes the faults `invalid-sig-…` and `signing-key-rotation-just…` as two groups. It
+        // does not name each of them.
         let unsaid = FaultName.all.filter { fault in
             !page.contains(Substring(fault)) && !fault.hasPrefix("invalid-sig-")
                 && !fault.hasPrefix("signing-key-rotation-just")

@@ -2,7 +2,7 @@ import Broker
 import BrokerVault
 import Foundation
 
-/// The pattern for the stored sessions: an existing one, or one of usual size.
+/// The model for the sessions to store: an existing session, or an invented one of usual size.
 struct SessionMould: Sendable {
     private let model: SessionRow
     private let facts: [UInt8]
@@ -29,7 +29,7 @@ struct SessionMould: Sendable {
             refreshable: true, facts: nothing, tokens: nothing)
     }
 
-    /// Makes a session like the model for another user, sealed for its own row.
+    /// Makes a session like the model, but for another user. Its values are sealed for its own row, so they open there.
     func row(_ vault: OpenSSLVault) throws -> StoredRow {
         var row = Self.another(model)
         row.facts = try vault.seal(facts, as: .session, row: row.tokenDigest)
@@ -37,7 +37,8 @@ struct SessionMould: Sendable {
         return .session(row, RefreshMarks())
     }
 
-    /// Returns a session of another user; its sealed values open only in the model's row.
+    /// Returns a copy of the model for another user. Its sealed values are those of the model, so they open only in the model's
+    /// row.
     static func another(_ model: SessionRow) -> SessionRow {
         var row = model
         row.tokenDigest = digest()

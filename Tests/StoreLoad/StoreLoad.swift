@@ -101,7 +101,7 @@ struct StoreLoad {
             #"{"operations":\#(done),"seconds":\#(seconds),"rate":\#(Int(Double(done) / seconds)),"cpu_us":\#(each)}"#)
     }
 
-    /// Returns sessions from the whole store.
+    /// Returns at most `count` sessions that have not ended, from random places in the whole store.
     private static func some(_ count: Int, of store: any AdministeredStore) async throws -> [SessionRow] {
         var sessions: [SessionRow] = []
         for _ in 0..<count {

@@ -9,7 +9,7 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
         var urlLifetime: Duration?
         var redeemFailure: ProviderFailure?
         var refreshFailure: ProviderFailure?
-        /// Called when a refresh is at the provider.
+        /// Called when a refresh call has reached the provider.
         var meetsRefresh: @Sendable () -> Void = {}
         var subject = "user-1"
         var claims: [(name: String, value: JSONValue)] = [

@@ -100,7 +100,7 @@ struct RawClient: Sendable {
             }
         return try await channel.executeThenClose { inbound, outbound in
             for piece in pieces { try? await outbound.write(ByteBuffer(string: piece)) }
-            // This task ends with the connection, when a write fails.
+            // The closure `meanwhile` ends when one of its writes fails because the connection has closed.
             async let others: Void = meanwhile(outbound)
             var answer = ""
             do {
@@ -109,7 +109,7 @@ struct RawClient: Sendable {
                     if isEnough(answer) { break }
                 }
             } catch is IOError {
-                // The server closed with unread bytes, so the connection was reset after the answer.
+                // The server closed the connection before it had read all bytes. So the connection was reset after the answer.
             }
             _ = try? await others
             return answer

@@ -37,7 +37,7 @@ final class SignIns: SignInJudging {
     /// The problem that answers every demand, or nil if all demands are met.
     let refusal: ProblemCode?
 
-    /// The session that the judge returns instead of the given session, or nil for the given session.
+    /// The session that the judge returns instead of the session of the call; nil if it returns the session of the call.
     let judged: LiveSession?
 
     init(_ refusal: ProblemCode? = nil, judged: LiveSession? = nil) {

@@ -156,15 +156,15 @@ final class ScriptedConnection {
         }
     }
 
-    /// Ends the output, and goes on reading.
+    /// Closes only the sending side of the connection. The upstream can still read.
     func closeOutput() async throws { try await channel.close(mode: .output).get() }
 
     func write(_ text: String) async throws { try await outbound.write(ByteBuffer(string: text)) }
     func write(_ buffer: ByteBuffer) async throws { try await outbound.write(buffer) }
 
-    /// Writes, and waits until the kernel has the bytes.
+    /// Writes the bytes, and waits until the kernel has them.
     ///
-    /// In contrast, `write` does not wait for the event loop.
+    /// In contrast, `write` returns before the event loop has written.
     func send(_ buffer: ByteBuffer) async throws { try await channel.writeAndFlush(buffer).get() }
 
     /// Answers with a body of known length.

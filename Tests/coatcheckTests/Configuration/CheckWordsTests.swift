@@ -127,7 +127,8 @@ struct CheckWordsTests {
         #expect(Self.errors(Self.minimal("public_url:", "publc_url:")).count == 1)
         let upstream =
             "\nupstreams: {api: {base_url: \"https://api.example.com\", provider: example, allow: [\"GET /\"]}}"
-        // The upstream's provider exists, but its settings are faulty. So the upstream must not be reported, too.
+        // The provider of the upstream exists, but its settings are faulty. Only these settings are reported, and not the
+        // upstream.
         #expect(Self.errors(Self.minimal("kind: oidc", "kind: oidcc", more: upstream)).count == 1)
         let clover = Self.minimal(
             "kind: oidc\n    issuer: https://id.example.com",

@@ -85,7 +85,8 @@ struct ProviderSettingsTests {
                 #expect(!IssuerExpectation.matches(other, pattern), "\(settings): \(other)")
             }
         }
-        // For GitHub, the namespace of a subject is the provider's name, and not this issuer.
+        // GitHub's subjects are stored in the namespace of the provider's name, `p`. The `iss` of GitHub's callbacks is not
+        // their namespace.
         #expect(try load("preset: github").settings.profile.issuer == "p")
     }
 
@@ -310,7 +311,7 @@ struct ProviderSettingsTests {
 
     // MARK: The documents
 
-    /// Adds the missing necessary parts to a page's block, so that it is a whole file.
+    /// Completes a configuration block of a page: adds the required sections that it lacks, so that the result is a whole file.
     private static func whole(_ block: String) -> String {
         let isTop = { (key: String) in block.hasPrefix(key + ":") || block.contains("\n" + key + ":") }
         var text = block

@@ -54,7 +54,8 @@ struct SQLiteAddressTests {
             ("sqlite:data/50%-off.db", "data/50%-off.db"), ("sqlite:files/x.db", "files/x.db"),
         ])
     func plain(_ url: String, _ path: String) throws {
-        // Three slashes are a relative path in SQLAlchemy, so this URL has a warning.
+        // SQLAlchemy reads the path after three slashes as relative. So a URL with three slashes has a warning if the folder,
+        // here `/data`, is missing.
         let warned = url == "sqlite:///data/x.db"
         #expect(Self.problems(url).map(\.severity) == (warned ? [.warning] : []), "\(Self.problems(url))")
         let text = ConfigurationFixture.minimal.replacingFirst(

@@ -157,9 +157,9 @@ struct ServerKeysTests {
         #expect(Self.known(below: "providers.*.").count == Self.known(below: "providers.*.clients.*.").count)
     }
 
-    /// Returns the decoder's keys below a pattern.
+    /// Returns the keys below a pattern that the decoder knows and that `ServerKeys` lists.
     ///
-    /// For a list, these are the keys of its entries.
+    /// For a list, these are the keys of the list's entries.
     static func known(below pattern: String) -> [String] {
         Configuration.knownKeys().filter { key in
             ServerKeys.all.contains { name in

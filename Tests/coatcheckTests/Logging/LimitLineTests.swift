@@ -93,7 +93,7 @@ struct LimitLineTests {
         try #require(breaker.count == 2)
         #expect(breaker.allSatisfy { $0.contains(#""provider":"as""#) })
         #expect(breaker[0].contains(#""level":"warning""#) && breaker[1].contains(#""level":"notice""#))
-        // Missing notices count as an outage only after they have arrived one time.
+        // If notices stop, this counts as an outage only after the process has received notices once.
         for notice in [EndingNotice.deaf, .hearing, .ended([]), .hearing] { outages.note(notice) }
         #expect(lines.take().isEmpty)
         for _ in 0..<3 { outages.note(.deaf) }
@@ -204,7 +204,7 @@ struct LimitLineTests {
         for reason in ["customer", "network", "all"] {
             #expect(text.contains(#"coatcheck_connections_refused_total{reason="\#(reason)"} 10"#))
         }
-        // 5,000 networks write at most 64 lines, and the other refusals share one of them.
+        // The refusals of 5,000 networks are logged in at most 64 lines. All networks beyond this number share one line.
         for number in UInt64(0)..<5000 { connections.refused(six, limit(number << 16, 48)) }
         #expect(lines.take().count <= 64)
         lines.time.withLock { $0 = .seconds(61) }

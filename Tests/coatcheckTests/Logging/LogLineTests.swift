@@ -122,7 +122,7 @@ struct LogLineTests {
         #expect(text.contains(#"coatcheck_refreshes_shared_total{provider="oidc",client="ios"} 1"#))
         #expect(text.contains(#"coatcheck_logins_total{provider="oidc",client="ios",result="succeeded"} 1"#))
         #expect(text.contains(#"coatcheck_sessions_ended_total{reason="logged_out"} 3"#))
-        // `TimedStore` counts the failed calls of `sweep`, so the event does not count them again.
+        // `TimedStore` already counts each failed call of `sweep`, so the log event must not count it again.
         #expect(!text.contains(#"coatcheck_store_failures_total{operation="sweep"}"#))
         #expect(text.contains(#"coatcheck_store_failures_total{operation="tokenVersions"} 1"#))
     }

@@ -22,7 +22,8 @@ struct PrometheusTests {
         let labels = Set((-1...10_000).map { StatusLabel($0).text })
         #expect(labels.isSuperset(of: ["200", "401", "429", "499", "503", "2xx", "3xx", "4xx", "5xx", "other"]))
         #expect(labels.isDisjoint(with: ["206", "302", "418", "599"]))
-        // If all eight methods of the relay's route have all labels, they use at most half of the series of a metric family.
+        // The relay's route has eight methods. If each has all of the status labels, they use at most half of the series that a
+        // metric family may have.
         #expect(labels.count * 8 <= MetricsRegistry.seriesLimit / 2, "\(labels.count)")
         #expect(StatusLabel(418) == StatusLabel(499 - 1))
     }

@@ -32,7 +32,8 @@ struct ConfigValuesTests {
 
     private func paths(_ old: Configuration, _ new: Configuration) -> [String] {
         let changes = new.values.changes(since: old.values)
-        // `config diff` compares digests and has to find the same differences.
+        // The command `config diff` compares digests of the values. It has to find the same differences as the comparison of
+        // the values themselves.
         let salt: [UInt8] = [1, 2, 3]
         let vault = try? OpenSSLVault(ring: .generate(now: SystemClock.wallTime(), random: SystemRandom.bytes))
         guard let vault else { return ["no vault"] }

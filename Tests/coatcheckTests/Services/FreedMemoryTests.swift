@@ -69,7 +69,8 @@ import Testing
         rule.tried(leaving: Self.figures(unused: 36, used: 26), at: .seconds(5))
         rule.note(Self.figures(unused: 37, used: 26))
         #expect(!rule.isWorthIt(Self.figures(unused: 37, used: 26), at: .seconds(15)))
-        // If the rule knows the memory use at rest, a smaller drop of the used memory is enough for another attempt.
+        // If the rule knows how much memory is used at rest, a smaller decrease of the used memory is enough for another
+        // attempt.
         let rest = Self.figures(unused: 38, used: beganAtRest ? 24 : 17)
         rule.note(rest)
         #expect(rule.isWorthIt(rest, at: .seconds(15)))

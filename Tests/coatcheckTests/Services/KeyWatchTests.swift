@@ -101,7 +101,8 @@ struct KeyWatchTests {
         #expect(watched.lines.all.split(separator: "\n").count == 2)
     }
 
-    /// The fault of the ring's file while a key waits: the file is gone or truncated, before or at the key's time.
+    /// The fault of the key file while a key waits for its start time: the file is gone or truncated, before this time or at
+    /// it.
     enum Trouble: CaseIterable { case awayBefore, halfBefore, away, half }
 
     @Test(
@@ -193,7 +194,8 @@ struct KeyWatchTests {
             #expect(FileMode.isOpenToOthers(file) == isOpen, "\(String(mode, radix: 8))")
             #expect(FileMode.isOpenToOthers(link) == isOpen)
         }
-        // Only root can give the file to another group. Then even read permission for this group is open to others.
+        // Only root can give the file to another group. For such a file, even read permission of the group makes it open to
+        // others.
         if geteuid() == 0, chown(file, 0, 54_321) == 0 {
             chmod(file, 0o640)
             #expect(FileMode.isOpenToOthers(file))
@@ -296,7 +298,8 @@ struct KeyWatchTests {
         #expect(watched.vault.index(.subject, ["a"]) == owner.index(.subject, ["a"]), "its index key came with it")
         #expect(watched.watch.ring.list.map(\.id) == right.list.map(\.id))
 
-        // The first ring's records are reported. The broker serves all other records, in this process and after a restart.
+        // Four records of the file's first ring do not open, and the log reports them. The broker serves all other records,
+        // also after a restart.
         let other = try OpenSSLVault(ring: watched.first)
         try await add(4, other, to: store)
         await ring.look()
@@ -306,7 +309,7 @@ struct KeyWatchTests {
         let next = RingWatch(owner, watched.watch, store, now: { time.now }, log: log)
         await next.look()
         #expect(next.isGood && next.foreign != nil)
-        // Records of a third, unknown ring count as unreadable, so with four of them the ring is not good.
+        // Four records of a third, unknown ring count as unreadable. With so many of them, the broker's ring is no longer good.
         let lost = try KeyRing.generate(now: time.now, random: SystemRandom.bytes)
         try await add(4, OpenSSLVault(ring: lost), to: store)
         await next.look()

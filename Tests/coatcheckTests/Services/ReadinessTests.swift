@@ -12,9 +12,7 @@ struct ReadinessTests {
     /// The steps of the shutdown, in order.
     private final class Journal: Sendable {
         private let lines = Mutex<[String]>([])
-        /// The readiness under test.
-        ///
-        /// The journal records its state at each wait.
+        /// The readiness under test, which the journal asks for its state at each wait.
         let readiness = Mutex<Readiness?>(nil)
         func note(_ line: String) { lines.withLock { $0.append(line) } }
         var all: [String] { lines.withLock { $0 } }

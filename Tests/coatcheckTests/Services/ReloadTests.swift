@@ -145,7 +145,8 @@ struct ReloadTests {
     func fixed(_ part: String, _ other: String, _ path: String) async throws {
         let wired = try Wired(Self.text)
         let before = wired.running
-        // The file also has a change that a reload could apply.
+        // The file also has another change, which a reload could apply. It is not applied, because the first change needs a
+        // restart.
         let changed = Self.text.replacingFirst("allow: [\"GET /a\"]", with: "allow: [\"GET /b\"]")
         let log = await wired.reload(changed.replacingFirst(part, with: other))
         #expect(log.contains("\(path): has changed, which takes a restart"), "\(log)")
@@ -194,8 +195,8 @@ struct ReloadTests {
         let clock = BrokerClock(
             now: SystemClock.wallTime, monotonic: { .seconds(1000) },
             sleep: { _ in
-                // While the reading hangs, this wait ends at once, so the time for the reading is over. Otherwise the
-                // wait is endless.
+                // This wait is the time limit of a reading. While a reading hangs, the wait ends at once, so the limit is
+                // reached. Otherwise the wait never ends.
                 while !hangs.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(5)) }
             })
         let wired = try Wired(
@@ -211,7 +212,7 @@ struct ReloadTests {
         #expect(good.contains("configuration reloaded"), "\(good)")
         let running = wired.running
         gate.signal()
-        // This reload runs after the late reading has returned, and shows that the late content was not used.
+        // This reload begins after the hanging reading has returned. It shows that the content from that reading was not used.
         _ = await wired.reload(Self.text.replacingFirst("GET /a", with: "GET /good"))
         #expect(wired.running === running)
         // After the stop, a reload changes nothing.
@@ -234,7 +235,7 @@ struct ReloadTests {
         #expect(wired.running !== before && wired.running.kept == 1)
         #expect(wired.limiter("one") === one && wired.limiter("two") !== two)
         #expect(wired.running.transport === before.transport)
-        // All clients contain a copy of the session's lifetimes, so all providers are made again.
+        // Each client has a copy of the configured lifetimes of sessions. So after their change, all providers are made again.
         _ = await wired.reload(Self.text.replacingFirst("idle: 30d", with: "idle: 20d"))
         #expect(wired.running.kept == 0 && wired.running.transport === before.transport)
         _ = await wired.reload(Self.text + "\noutbound: {connect_timeout: 3s}")

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Files that block do not delay a reload or a stop", .timeLimit(.minutes(1)))
 struct RereadingTests {
-    /// Readings that return one by one, when the test allows it, and the results that were used.
+    /// Readings of a file that return when the test allows it, and the results that the reader has used.
     private final class Readings: Sendable {
         private let gates = Mutex<[Int: DispatchSemaphore]>([:])
         private let list = Mutex<[Int]>([])
@@ -34,9 +34,9 @@ struct RereadingTests {
             try await eventually("the readings are as the test wants them") { isTrue(self) }
         }
 
-        /// A reader that waits for a reading for at most `patience`.
+        /// Makes a reader that waits for each reading for at most `patience`.
         ///
-        /// With nil, the reader waits without a limit.
+        /// With nil, the reader waits for an hour, which is longer than any test.
         func reader(patience: Duration?) -> Rereading<Int> {
             Rereading(
                 sleep: { _ in try await Task.sleep(for: patience ?? .seconds(3600)) }, isLate: { [self] in wasLate() },

@@ -31,7 +31,7 @@ struct RightsWatchTests {
         #expect(log.contains(#""level":"error""#) && log.contains(lacking), "\(log)")
         await watch.look()
         #expect(lines.take().isEmpty)
-        // The store does not answer, so the watch keeps its state.
+        // The store does not answer, so the watch keeps the result of its last look.
         answers.set(.failure(.unavailable("away")))
         await watch.look()
         #expect(!watch.isGood && lines.take().isEmpty)

@@ -75,7 +75,7 @@ struct TracingTests {
             let spans = Spans()
             let tracer = spans.tracer(sample: sample)
             let proxied = tracer.starter.begin("x", .server, TraceOrigin(traceparent: text, isTrusted: true))
-            // A proxy forwards the trace ids of strangers, so these must not be sent to a third party, either.
+            // A trusted proxy may forward trace ids that strangers chose. So they must not be sent to a third party.
             #expect(proxied.traceparent.contains(Self.trace) && !proxied.ownTraceparent.contains(Self.trace))
             proxied.end(nil)
             #expect(spans.all.count == count)
@@ -153,7 +153,8 @@ struct TracingTests {
             return line.flatMap { Int($0.dropFirst(name.count)) } ?? 0
         }
         try await eventually("the collector has refused a batch") { refused() > 0 }
-        // The exporter tries again only after a second.
+        // The exporter sends batches of 512 spans. After a refusal it pauses for a second, so here it has dropped only whole
+        // batches.
         #expect(refused() % 512 == 0)
         running.cancel()
         try await running.value

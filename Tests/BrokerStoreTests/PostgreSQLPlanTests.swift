@@ -105,15 +105,15 @@ struct PostgreSQLPlanTests {
     /// With a million rows, each needed a second for a page of one row.
     private static let first = [
         Statement(
-            "first_page", "bi",
+            "first_page", ["after": .bytes, "limit": .integer],
             """
             SELECT s.token, s.facts, st.fence FROM sessions s JOIN session_states st ON st.token = s.token
-            WHERE s.token > $1 ORDER BY s.token LIMIT $2
+            WHERE s.token > :after ORDER BY s.token LIMIT :limit
             """),
         Statement(
-            "first_sweep", "ii",
+            "first_sweep", ["buried": .integer, "limit": .integer],
             """
-            WITH due AS MATERIALIZED (SELECT token FROM sessions WHERE ended_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
+            WITH due AS MATERIALIZED (SELECT token FROM sessions WHERE ended_at <= :buried LIMIT :limit FOR UPDATE SKIP LOCKED)
             DELETE FROM sessions s USING due WHERE s.token = due.token
             """),
     ]
@@ -146,7 +146,8 @@ struct PostgreSQLPlanTests {
         return names
     }
 
-    private static var statements: [Statement] {
+    /// All statements of PostgreSQL, one for each name.
+    static var statements: [Statement] {
         typealias Login = PostgreSQLLoginSQL
         typealias Exchange = PostgreSQLExchangeSQL
         typealias Session = PostgreSQLSessionSQL
@@ -183,7 +184,8 @@ struct PostgreSQLPlanTests {
             TargetToken.byKey, TargetToken.use,
             TargetToken.insert, TargetToken.keep,
             // The triggers of the table `session_states` contain this statement.
-            Statement("drop_audiences", "b", "DELETE FROM audience_tokens WHERE session = $1"),
+            Statement(
+                "drop_audiences", ["session": .bytes], "DELETE FROM audience_tokens WHERE session = :session"),
         ]
         for selector in named + [.all] {
             statements += [Session.end(selector), Session.consume(selector)]

@@ -708,15 +708,16 @@ struct PostgreSQLTests {
     func durability() async throws {
         try await withReplicas(1) { stores, url in
             let found = try await stores[0].read(
-                Statement("show", "", "SELECT current_setting('synchronous_commit')"), []
+                Statement("show", [:], "SELECT current_setting('synchronous_commit')"), [:]
             ) {
                 try $0.first { try $0.text() }
             }
             #expect(found == "on")
             let off = url + "?options=-csynchronous_commit%3Doff"
             let store = try await PostgreSQLStore.open(try ConnectionSettings(url: off), listening: nil)
-            let forced = try await store.read(Statement("show", "", "SELECT current_setting('synchronous_commit')"), [])
-            {
+            let forced = try await store.read(
+                Statement("show", [:], "SELECT current_setting('synchronous_commit')"), [:]
+            ) {
                 try $0.first { try $0.text() }
             }
             #expect(forced == "on")

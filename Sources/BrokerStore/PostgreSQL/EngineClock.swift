@@ -2,10 +2,8 @@ import Broker
 
 /// The SQL for the engine's own clock, which times claims.
 enum EngineClock {
-    /// The moment of the transaction in milliseconds, unless parameter `number` gives one, as tests do.
-    static func moment(_ number: Int) -> String {
-        "coalesce($\(number), (extract(epoch FROM now()) * 1000)::bigint)"
-    }
+    /// The moment of the transaction in milliseconds, unless the parameter `moment` gives one, as tests do.
+    static let moment = "coalesce(:moment, (extract(epoch FROM now()) * 1000)::bigint)"
 
     /// Whether the claim of `row` is valid at `moment`.
     ///

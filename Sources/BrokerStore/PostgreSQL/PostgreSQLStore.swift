@@ -41,7 +41,7 @@ package final class PostgreSQLStore: BrokerStore {
 
     /// Reads single rows.
     func read<Value: Sendable>(
-        _ statement: Statement, _ values: [Parameter], _ decode: @escaping @Sendable (ResultRows) throws -> Value
+        _ statement: Statement, _ values: Named<Parameter>, _ decode: @escaping @Sendable (ResultRows) throws -> Value
     ) async throws(StoreFailure) -> Value {
         try await run(lanes.points, [BoundStatement(statement, values)], isWrite: false, decode)
     }
@@ -50,7 +50,7 @@ package final class PostgreSQLStore: BrokerStore {
     ///
     /// Walks have a connection of their own, so that other operations do not wait behind them.
     func walk<Value: Sendable>(
-        _ statement: Statement, _ values: [Parameter], isWrite: Bool = false,
+        _ statement: Statement, _ values: Named<Parameter>, isWrite: Bool = false,
         _ decode: @escaping @Sendable (ResultRows) throws -> Value
     ) async throws(StoreFailure) -> Value {
         try await run(lanes.walks, [BoundStatement(statement, values)], isWrite: isWrite, decode)
@@ -60,7 +60,7 @@ package final class PostgreSQLStore: BrokerStore {
     ///
     /// Scans have a connection of their own, so that operations on single rows do not wait behind them.
     func scan<Value: Sendable>(
-        _ statement: Statement, _ values: [Parameter], isWrite: Bool = false,
+        _ statement: Statement, _ values: Named<Parameter>, isWrite: Bool = false,
         _ decode: @escaping @Sendable (ResultRows) throws -> Value
     ) async throws(StoreFailure) -> Value {
         try await run(lanes.scans, [BoundStatement(statement, values)], isWrite: isWrite, decode)
@@ -70,7 +70,7 @@ package final class PostgreSQLStore: BrokerStore {
     ///
     /// `repeatingDuplicates` repeats a statement that fails because another transaction inserts the same row meanwhile.
     func write<Value: Sendable>(
-        _ statement: Statement, _ values: [Parameter], repeatingDuplicates: Bool = false,
+        _ statement: Statement, _ values: Named<Parameter>, repeatingDuplicates: Bool = false,
         _ decode: @escaping @Sendable (ResultRows) throws -> Value
     ) async throws(StoreFailure) -> Value {
         try await run(
@@ -79,7 +79,7 @@ package final class PostgreSQLStore: BrokerStore {
     }
 
     /// Runs a statement that changes rows and returns none.
-    func write(_ statement: Statement, _ values: [Parameter]) async throws(StoreFailure) {
+    func write(_ statement: Statement, _ values: Named<Parameter>) async throws(StoreFailure) {
         try await write(statement, values) { _ in () }
     }
 

@@ -9,7 +9,7 @@ extension PostgreSQLStore: StoreAdministration {
     package func rowCounts() async throws(StoreFailure) -> [StoredKind: Int] {
         var counts: [StoredKind: Int] = [:]
         for kind in StoredKind.allCases {
-            counts[kind] = try await walk(PostgreSQLAdministrationSQL.count(kind), []) { rows in
+            counts[kind] = try await walk(PostgreSQLAdministrationSQL.count(kind), [:]) { rows in
                 try rows.first { try $0.small() } ?? 0
             }
         }
@@ -17,7 +17,7 @@ extension PostgreSQLStore: StoreAdministration {
     }
 
     package func liveSessions(now: WallTime) async throws(StoreFailure) -> Int {
-        try await walk(PostgreSQLAdministrationSQL.liveSessions, [.time(now)]) { rows in
+        try await walk(PostgreSQLAdministrationSQL.liveSessions, ["now": .time(now)]) { rows in
             try rows.first { try $0.small() } ?? 0
         }
     }
@@ -29,10 +29,12 @@ extension PostgreSQLStore: StoreAdministration {
         let start: Parameter =
             switch kind {
             case .audit: .integer(cursor.flatMap { Int64(bigEndianBytes: $0) } ?? -1)
+            case .leases, .seals: .text(String(decoding: cursor ?? [], as: UTF8.self))
             default: .bytes(cursor ?? [])
             }
-        let moment = PostgreSQLAdministrationSQL.needsMoment(kind) ? [self.moment] : []
-        return try await walk(PostgreSQLAdministrationSQL.page(kind), [start, .integer(limit)] + moment) { rows in
+        let moment: Named<Parameter> = PostgreSQLAdministrationSQL.needsMoment(kind) ? ["moment": self.moment] : [:]
+        let values: Named<Parameter> = ["after": start, "limit": .integer(limit)] + moment
+        return try await walk(PostgreSQLAdministrationSQL.page(kind), values) { rows in
             let listed = try rows.map { row in
                 let key = kind == .audit ? try row.integer().bigEndianBytes : try row.bytes()
                 return (key: key, row: try? StoredRow(kind, &row))
@@ -45,7 +47,7 @@ extension PostgreSQLStore: StoreAdministration {
     }
 
     package func insert(_ rows: [StoredRow]) async throws(StoreFailure) {
-        let statements = rows.map { $0.insertion(moment) }
+        let statements = try rows.map { row throws(StoreFailure) in try row.insertion(moment) }
         var index = 0
         while index < statements.count {
             let end = min(index + Self.inserted, statements.count)
@@ -58,7 +60,9 @@ extension PostgreSQLStore: StoreAdministration {
         of place: SealedPlace, notUnder keyID: String, after cursor: Digest?, limit: Int
     ) async throws(StoreFailure) -> SealedPage {
         let limit = max(limit, 1)
-        let values: [Parameter] = [.text(keyID), .bytes(cursor?.bytes ?? []), .integer(limit)]
+        let values: Named<Parameter> = [
+            "key_id": .text(keyID), "after": .bytes(cursor?.bytes ?? []), "limit": .integer(limit),
+        ]
         return try await walk(PostgreSQLAdministrationSQL.sealed(place), values) { rows in
             SealedPage(try rows.map { try $0.sealedValue(of: place) }, limit: limit)
         }
@@ -81,12 +85,10 @@ extension PostgreSQLStore: StoreAdministration {
     }
 
     private func reseal(_ place: SealedPlace, _ rows: [ResealedRow]) async throws(StoreFailure) -> Int {
-        let values: [Parameter] = [
-            .list(of: .bytes, rows.map { .digest($0.old.key) }),
-            .list(of: .text, rows.map { .text($0.old.sealed.keyID) }),
-            .list(of: .bytes, rows.map { .bytes($0.old.sealed.envelope) }),
-            .list(of: .text, rows.map { .text($0.new.keyID) }),
-            .list(of: .bytes, rows.map { .bytes($0.new.envelope) }),
+        let values: Named<Parameter> = [
+            "rows": .digests(rows.map(\.old.key)), "old_keys": .texts(rows.map(\.old.sealed.keyID)),
+            "old": .bytesList(rows.map(\.old.sealed.envelope)), "new_keys": .texts(rows.map(\.new.keyID)),
+            "new": .bytesList(rows.map(\.new.envelope)),
         ]
         return try await walk(PostgreSQLAdministrationSQL.reseal(place), values, isWrite: true) { $0.count }
     }
@@ -96,7 +98,7 @@ extension PostgreSQLStore: StoreAdministration {
         for place in SealedPlace.allCases {
             var last: [UInt8] = []
             while true {
-                let values: [Parameter] = [.bytes(last), .integer(Self.counted)]
+                let values: Named<Parameter> = ["after": .bytes(last), "limit": .integer(Self.counted)]
                 let page = try await walk(PostgreSQLAdministrationSQL.use(place), values) { rows in
                     try rows.map { (try $0.optionalText(), try $0.small(), try $0.bytes(), try $0.small()) }
                 }
@@ -105,7 +107,9 @@ extension PostgreSQLStore: StoreAdministration {
                 last = end
             }
         }
-        let exchanges = try await walk(PostgreSQLAdministrationSQL.exchangeUse, [.time(exchangesSince)]) { rows in
+        let exchanges = try await walk(
+            PostgreSQLAdministrationSQL.exchangeUse, ["since": .time(exchangesSince)]
+        ) { rows in
             try rows.map { (try $0.text(), try $0.small()) }
         }
         for (key, count) in exchanges { use[key, default: 0] += count }
@@ -124,41 +128,38 @@ extension StoredRow {
     }
 
     /// Returns the statement that inserts the row; `moment` is the time by the engine's clock.
-    func insertion(_ moment: Parameter) -> BoundStatement {
+    func insertion(_ moment: Parameter) throws(StoreFailure) -> BoundStatement {
         typealias SQL = PostgreSQLAdministrationSQL
-        return switch self {
-        case .login(let row): BoundStatement(SQL.insertLogin, row.parameters)
-        case .handoff(let row): BoundStatement(SQL.insertHandoff, row.parameters)
-        case .registration(let row):
-            BoundStatement(SQL.insertRegistration, row.parameters + [.digest(row.exchange)])
-        case .exchange(let row):
-            BoundStatement(
-                SQL.insertExchange,
-                [
-                    .digest(row.key), .digest(row.proof), .bytes(row.salt), .text(row.keyID), .integer(row.fence),
-                    .bytes(row.claim.bytes), .duration(row.claimFor), .integer(row.attempts), .time(row.createdAt),
-                ] + row.gate.parameters + [moment] + row.outcome.parameters)
-        case .session(let row, let marks):
-            BoundStatement(
-                SQL.insertSession,
-                row.parameters + [
-                    .bytes(marks.claim?.bytes), .duration(marks.claimUntil), .duration(marks.takenOverAt),
-                    .truth(marks.takenOverBefore), .truth(marks.answerLost), .duration(marks.holdUntil),
-                    .integer(marks.emptyRefusals), .duration(marks.firstEmptyAt), moment,
-                ] + Lineage.parameters(row.lineage)
-                    + [
-                        .text(row.presence?.sealed.keyID), .bytes(row.presence?.sealed.envelope),
-                        .integer(row.version),
-                    ])
-        case .outbox(let row): BoundStatement(PostgreSQLUpkeepSQL.addOutbox, [row].parameters)
-        case .targetToken(let row): BoundStatement(PostgreSQLTargetTokenSQL.insert, row.parameters)
-        case .logoutToken(let id, let until): BoundStatement(SQL.insertLogoutToken, [.digest(id), .time(until)])
-        case .lease(let name, let owner, let until):
-            BoundStatement(SQL.insertLease, [.text(name), .text(owner), .time(until)])
-        case .seals(let key, let count): BoundStatement(SQL.insertSeals, [.text(key), .integer(count)])
-        case .audit(let row):
-            BoundStatement(PostgreSQLUpkeepSQL.appendAudit, row.parameters)
-        }
+        let (statement, values): (Statement, Named<Parameter>) =
+            switch self {
+            case .login(let row): (SQL.insertLogin, row.parameters)
+            case .handoff(let row): (SQL.insertHandoff, row.parameters)
+            case .registration(let row):
+                (SQL.insertRegistration, row.parameters + ["exchange": .digest(row.exchange)])
+            case .exchange(let row):
+                (
+                    SQL.insertExchange,
+                    row.claimParameters + row.gate.parameters + ["moment": moment] + row.outcome.parameters
+                )
+            case .session(let row, let marks):
+                (
+                    SQL.insertSession,
+                    row.parameters + marks.parameters + ["moment": moment] + Lineage.parameters(row.lineage)
+                        + [
+                            "presence_key": .text(row.presence?.sealed.keyID),
+                            "presence": .bytes(row.presence?.sealed.envelope), "version": .integer(row.version),
+                        ]
+                )
+            case .outbox(let row): (PostgreSQLUpkeepSQL.addOutbox, [row].parameters)
+            case .targetToken(let row): (PostgreSQLTargetTokenSQL.insert, row.parameters)
+            case .logoutToken(let id, let until):
+                (SQL.insertLogoutToken, ["id": .digest(id), "until": .time(until)])
+            case .lease(let name, let owner, let until):
+                (SQL.insertLease, ["name": .text(name), "owner": .text(owner), "until": .time(until)])
+            case .seals(let key, let count): (SQL.insertSeals, ["key": .text(key), "seals": .integer(count)])
+            case .audit(let row): (PostgreSQLUpkeepSQL.appendAudit, row.parameters)
+            }
+        return try BoundStatement(statement, values)
     }
 }
 
@@ -174,5 +175,16 @@ extension RefreshMarks {
         holdUntil = columns.optionalDuration()
         emptyRefusals = try columns.small()
         firstEmptyAt = columns.optionalDuration()
+    }
+
+    /// The values of the marks in `PostgreSQLAdministrationSQL.insertSession`.
+    fileprivate var parameters: Named<Parameter> {
+        [
+            "claim": .bytes(claim?.bytes), "claim_until": .duration(claimUntil),
+            "taken_over_at": .duration(takenOverAt),
+            "taken_over_before": .truth(takenOverBefore), "answer_lost": .truth(answerLost),
+            "hold_until": .duration(holdUntil), "empty_refusals": .integer(emptyRefusals),
+            "first_empty_at": .duration(firstEmptyAt),
+        ]
     }
 }

@@ -213,18 +213,18 @@ final class PipelineConnection {
     }
 
     private func dispatch(_ bound: BoundStatement, _ connection: LibPQConnection) -> Bool {
-        let count = CInt(bound.values.count)
-        let formats = Array(repeating: CInt(1), count: bound.values.count)
-        let lengths = bound.values.map { CInt(clamping: $0.bytes?.count ?? 0) }
+        let values = bound.values.pairs.map { _, value in value.bytes }
+        let formats = Array(repeating: CInt(1), count: values.count)
+        let lengths = values.map { CInt(clamping: $0?.count ?? 0) }
         // An empty value needs an address too, because libpq reads a missing address as NULL.
         var bytes: [UInt8] = []
-        for value in bound.values { bytes += value.bytes ?? [] }
+        for value in values { bytes += value ?? [] }
         bytes.append(0)
         return bytes.withUnsafeBytes { buffer in
             var pointers: [UnsafePointer<CChar>?] = []
             var offset = 0
-            for value in bound.values {
-                guard let length = value.bytes?.count else {
+            for value in values {
+                guard let length = value?.count else {
                     pointers.append(nil)
                     continue
                 }
@@ -234,10 +234,11 @@ final class PipelineConnection {
             if settings.isPooled {
                 let types = bound.statement.types.map(\.oid)
                 return PQsendQueryParams(
-                    connection.handle, bound.statement.sql, count, types, pointers, lengths, formats, 1) == 1
+                    connection.handle, bound.statement.sql, CInt(values.count), types, pointers, lengths, formats, 1)
+                    == 1
             }
             return PQsendQueryPrepared(
-                connection.handle, bound.statement.name, count, pointers, lengths, formats, 1) == 1
+                connection.handle, bound.statement.name, CInt(values.count), pointers, lengths, formats, 1) == 1
         }
     }
 

@@ -1,39 +1,33 @@
-/// An SQL statement, its name on the server after preparing, and the types of its parameters.
-struct Statement: Sendable {
+/// An SQL statement, its name on the server after preparing, and its parameters.
+final class Statement: Sendable {
     let name: String
+    /// The names and types of the parameters, in the order of their numbers in `sql`.
+    let names: [String]
     let types: [ParameterType]
+    /// The text with PostgreSQL's numbers (`$1`) instead of names.
     let sql: String
-
-    /// Creates a statement.
+    /// The first difference between the parameters of the text and the declared ones; nil if they are equal.
     ///
-    /// `types` has one letter for each parameter (`ParameterType`).
-    init(_ name: String, _ types: String, _ sql: String) {
+    /// The store refuses to run a statement with a fault.
+    let fault: StatementFault?
+
+    /// Creates a statement from a text with named parameters, such as `:token`.
+    init(_ name: String, _ parameters: Named<ParameterType>, _ text: String) {
         self.name = name
-        self.types = types.compactMap { ParameterType(rawValue: $0) }
-        self.sql = sql
-    }
-}
-
-/// The type of a parameter.
-enum ParameterType: Character, Sendable {
-    case bytes = "b"
-    case integer = "i"
-    case text = "t"
-    case truth = "o"
-    case bytesList = "B"
-    case integerList = "I"
-    case textList = "T"
-
-    /// PostgreSQL's number for the type.
-    var oid: UInt32 {
-        switch self {
-        case .bytes: 17
-        case .integer: 20
-        case .text: 25
-        case .truth: 16
-        case .bytesList: 1001
-        case .integerList: 1016
-        case .textList: 1009
-        }
+        let names = parameters.names
+        self.names = names
+        types = parameters.elements
+        let text = StatementText(text)
+        sql = text.pieces.map { piece in
+            switch piece {
+            case .sql(let text): text
+            case .parameter(let name): names.firstIndex(of: name).map { "$\($0 + 1)" } ?? ":\(name)"
+            }
+        }.joined()
+        let used = text.names
+        fault =
+            used.first { !names.contains($0) }.map { .undeclared($0) }
+            ?? names.first { !used.contains($0) }.map { .unused($0) }
+            ?? parameters.repeatedName.map { .repeated($0) }
     }
 }

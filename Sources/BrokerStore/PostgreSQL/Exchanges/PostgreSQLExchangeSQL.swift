@@ -14,7 +14,8 @@ enum PostgreSQLExchangeSQL {
     }
 
     static let byKey = Statement(
-        "exchange", "bi", "SELECT \(columns("e", EngineClock.moment(2))) FROM exchanges e WHERE e.key = $1")
+        "exchange", ["key": .bytes, "moment": .integer],
+        "SELECT \(columns("e", EngineClock.moment)) FROM exchanges e WHERE e.key = :key")
 
     /// The verdict of `claim` about the existing row.
     enum Verdict: Int, Sendable {
@@ -31,47 +32,54 @@ enum PostgreSQLExchangeSQL {
 
     /// Claims an exchange in one statement: locks and judges the existing row, takes the gate, and writes the row.
     ///
-    /// Values: key, proof, salt, key id, fence, claim, lifetime, attempts, time, the gate's kind, the gate, the most
-    /// attempts, the handoff's keeping time, moment, the range of the times since their lapse for which lapsed claims are
+    /// A handoff of the login is kept until `kept_until`. Claims that lapsed between `spared_from` and `spared_to` ago are
     /// spared.
     ///
     /// If another transaction inserts the row at the same time, the statement fails with 23505 and changes nothing.
     static let claim = Statement(
-        "claim_exchange", "bbbtibiiiibiiiii",
+        "claim_exchange",
+        [
+            "key": .bytes, "proof": .bytes, "salt": .bytes, "key_id": .text, "fence": .integer, "claim": .bytes,
+            "lifetime": .integer, "attempts": .integer, "created_at": .integer, "gate_kind": .integer, "gate": .bytes,
+            "most_attempts": .integer, "kept_until": .integer, "moment": .integer, "spared_from": .integer,
+            "spared_to": .integer,
+        ],
         """
         WITH standing AS MATERIALIZED (
-            SELECT *, \(EngineClock.moment(14)) AS moment FROM exchanges WHERE key = $1 FOR UPDATE),
+            SELECT *, \(EngineClock.moment) AS moment FROM exchanges WHERE key = :key FOR UPDATE),
         judged AS MATERIALIZED (
             SELECT e.*, CASE
                 WHEN e.format > 1 THEN \(Verdict.standing.sql)
-                WHEN e.outcome = 0 AND e.claim = $6 THEN \(Verdict.own.sql)
+                WHEN e.outcome = 0 AND e.claim = :claim THEN \(Verdict.own.sql)
                 WHEN e.outcome = 0 AND NOT \(EngineClock.stands("e", "e.moment"))
-                    AND coalesce(e.moment - e.claim_until NOT BETWEEN $15 AND $16, true) THEN \(Verdict.lapsed.sql)
-                WHEN e.outcome = 1 AND e.proof = $2 AND e.attempts < $12 THEN \(Verdict.again.sql)
+                    AND coalesce(e.moment - e.claim_until NOT BETWEEN :spared_from AND :spared_to, true)
+                        THEN \(Verdict.lapsed.sql)
+                WHEN e.outcome = 1 AND e.proof = :proof AND e.attempts < :most_attempts THEN \(Verdict.again.sql)
                 ELSE \(Verdict.standing.sql) END AS verdict
             FROM standing e),
         plan AS MATERIALIZED (
             SELECT coalesce((SELECT verdict FROM judged), \(Verdict.missing.sql)) AS verdict,
-                \(EngineClock.moment(14)) AS moment),
+                \(EngineClock.moment) AS moment),
         login AS (
-            UPDATE logins l SET status = 1, exchange = $1 FROM plan
-            WHERE $10 = 1 AND l.state = $11 AND l.status = 0 AND l.expires_at > $9 AND l.format = 1
+            UPDATE logins l SET status = 1, exchange = :key FROM plan
+            WHERE :gate_kind = 1 AND l.state = :gate AND l.status = 0 AND l.expires_at > :created_at AND l.format = 1
                 AND plan.verdict IN \(Verdict.claiming)
             RETURNING l.state),
         handoff AS (
-            UPDATE handoffs h SET kept_until = greatest(h.kept_until, $13) FROM login
+            UPDATE handoffs h SET kept_until = greatest(h.kept_until, :kept_until) FROM login
             WHERE h.login = login.state AND h.format = 1),
         registration AS (
-            UPDATE registrations r SET status = 1, exchange = $1 FROM plan
-            WHERE $10 = 2 AND r.key = $11 AND r.status = 0 AND r.expires_at > $9 AND r.format = 1
+            UPDATE registrations r SET status = 1, exchange = :key FROM plan
+            WHERE :gate_kind = 2 AND r.key = :gate AND r.status = 0 AND r.expires_at > :created_at AND r.format = 1
                 AND plan.verdict IN \(Verdict.claiming)
             RETURNING r.key),
         gate AS MATERIALIZED (
-            SELECT ($10 = 0 OR (SELECT count(*) FROM login) + (SELECT count(*) FROM registration) = 1) AS is_open),
+            SELECT (:gate_kind = 0 OR (SELECT count(*) FROM login) + (SELECT count(*) FROM registration) = 1) AS is_open),
         inserted AS (
             INSERT INTO exchanges (key, proof, salt, key_id, fence, claim, claim_until, attempts, created_at, outcome,
                 gate_kind, gate)
-            SELECT $1, $2, $3, $4, $5, $6, plan.moment + $7, $8, $9, 0, $10, $11 FROM plan, gate
+            SELECT :key, :proof, :salt, :key_id, :fence, :claim, plan.moment + :lifetime, :attempts, :created_at, 0,
+                :gate_kind, :gate FROM plan, gate
             WHERE plan.verdict = \(Verdict.missing.sql) AND gate.is_open),
         lapsed AS (
             UPDATE exchanges e SET outcome = 4, spent_reason = 4 FROM judged j
@@ -85,7 +93,7 @@ enum PostgreSQLExchangeSQL {
             WHERE j.verdict = \(Verdict.lapsed.sql) AND j.gate_kind = 2 AND r.key = j.gate AND r.format = 1),
         again AS (
             UPDATE exchanges e SET outcome = 0, fence = e.fence + 1, attempts = e.attempts + 1,
-                claim_until = j.moment + $7, gate_kind = $10, gate = $11, claim = $6
+                claim_until = j.moment + :lifetime, gate_kind = :gate_kind, gate = :gate, claim = :claim
             FROM judged j, gate WHERE e.key = j.key AND j.verdict = \(Verdict.again.sql) AND gate.is_open
             RETURNING e.*),
         result AS (
@@ -97,18 +105,18 @@ enum PostgreSQLExchangeSQL {
         """)
 
     static let renew = Statement(
-        "renew_exchange", "biii",
+        "renew_exchange", ["key": .bytes, "fence": .integer, "lifetime": .integer, "moment": .integer],
         """
-        UPDATE exchanges SET claim_until = \(EngineClock.moment(4)) + $3
-        WHERE key = $1 AND fence = $2 AND outcome = 0 AND format = 1 RETURNING fence
+        UPDATE exchanges SET claim_until = \(EngineClock.moment) + :lifetime
+        WHERE key = :key AND fence = :fence AND outcome = 0 AND format = 1 RETURNING fence
         """)
 
     static let release = Statement(
-        "release_exchange", "bii",
+        "release_exchange", ["key": .bytes, "fence": .integer, "uncounted": .integer],
         """
         WITH released AS (
-            UPDATE exchanges SET outcome = 1, attempts = greatest(attempts - $3, 0)
-            WHERE key = $1 AND fence = $2 AND outcome = 0 AND format = 1 RETURNING key, gate_kind, gate),
+            UPDATE exchanges SET outcome = 1, attempts = greatest(attempts - :uncounted, 0)
+            WHERE key = :key AND fence = :fence AND outcome = 0 AND format = 1 RETURNING key, gate_kind, gate),
         login AS (
             UPDATE logins l SET status = 0, exchange = NULL FROM released r
             WHERE r.gate_kind = 1 AND l.state = r.gate AND l.status = 1 AND l.exchange = r.key AND l.format = 1
@@ -121,62 +129,68 @@ enum PostgreSQLExchangeSQL {
 
     /// Settles an exchange.
     ///
-    /// Values: key, fence, outcome, its digest, its reason, whether a registration may be resubmitted; the
-    /// outbox rows' columns as lists; whether a registration is stored, and its columns.
+    /// The values from `key` to `sealed` are the columns of a registration, which is stored if `has_registration` is true.
     static let settle = Statement(
-        "settle_exchange", "biibioBBTBIIIobbiiiitb",
+        "settle_exchange",
+        [
+            "exchange": .bytes, "exchange_fence": .integer, "outcome": .integer, "outcome_digest": .bytes,
+            "spent_reason": .integer, "may_resubmit": .truth,
+        ] + PostgreSQLUpkeepSQL.outbox + [
+            "has_registration": .truth, "key": .bytes, "login_token": .bytes, "created_at": .integer,
+            "expires_at": .integer, "status": .integer, "attempts": .integer, "sealed_key": .text, "sealed": .bytes,
+        ],
         """
         WITH settled AS (
-            UPDATE exchanges SET outcome = $3, outcome_digest = $4, spent_reason = $5
-            WHERE key = $1 AND fence = $2 AND outcome = 0 AND format = 1 RETURNING gate_kind, gate),
+            UPDATE exchanges SET outcome = :outcome, outcome_digest = :outcome_digest, spent_reason = :spent_reason
+            WHERE key = :exchange AND fence = :exchange_fence AND outcome = 0 AND format = 1 RETURNING gate_kind, gate),
         revoked AS (
             INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
-            SELECT * FROM unnest($7, $8, $9, $10, $11, $12, $13)
+            SELECT * FROM \(PostgreSQLUpkeepSQL.outboxRows)
             ON CONFLICT (key) DO NOTHING),
         login AS (
             UPDATE logins l SET status = 2 FROM settled g WHERE g.gate_kind = 1 AND l.state = g.gate AND l.format = 1),
         registration AS (
             UPDATE registrations r SET
-                status = CASE WHEN $6 AND r.status = 1 AND r.attempts = 0 THEN 0 ELSE 2 END,
-                attempts = CASE WHEN $6 AND r.status = 1 AND r.attempts = 0 THEN 1 ELSE r.attempts END
+                status = CASE WHEN :may_resubmit AND r.status = 1 AND r.attempts = 0 THEN 0 ELSE 2 END,
+                attempts = CASE WHEN :may_resubmit AND r.status = 1 AND r.attempts = 0 THEN 1 ELSE r.attempts END
             FROM settled g WHERE g.gate_kind = 2 AND r.key = g.gate AND r.format = 1),
         partial AS (
             INSERT INTO registrations (key, login_token, created_at, expires_at, status, attempts, sealed_key, sealed)
-            SELECT $15, $16, $17, $18, $19, $20, $21, $22 FROM settled WHERE $14
+            SELECT :key, :login_token, :created_at, :expires_at, :status, :attempts, :sealed_key, :sealed FROM settled
+                WHERE :has_registration
             ON CONFLICT (key) DO NOTHING)
         SELECT count(*) FROM settled
         """)
 
     /// Completes an exchange with a session.
     ///
-    /// Values: key, fence, the digest of the replaced session, the number of the same
-    /// subject's and client's other sessions that may stay.
-    ///
-    /// The session's columns begin at parameter 5.
+    /// `others` is the number of the same subject's and client's other sessions that may stay.
     static let complete = Statement(
-        "complete_exchange", "bibi" + "btbbbbbiittbtb" + "iiiioiioo",
+        "complete_exchange",
+        ["exchange": .bytes, "exchange_fence": .integer, "replaced": .bytes, "others": .integer]
+            + PostgreSQLSessionSQL.inserted,
         """
         WITH settled AS (
-            UPDATE exchanges SET outcome = 2, outcome_digest = $5
-            WHERE key = $1 AND fence = $2 AND outcome = 0 AND format = 1 RETURNING gate_kind, gate),
+            UPDATE exchanges SET outcome = 2, outcome_digest = :token
+            WHERE key = :exchange AND fence = :exchange_fence AND outcome = 0 AND format = 1 RETURNING gate_kind, gate),
         registration AS (
             UPDATE registrations r SET status = 2 FROM settled g
             WHERE g.gate_kind = 2 AND r.key = g.gate AND r.format = 1),
         beyond AS MATERIALIZED (
             SELECT s.token FROM settled, sessions s JOIN session_states st ON st.token = s.token
-            WHERE s.subject_and_client = $8 AND s.ended_at IS NULL AND st.idle_expires_at > $12 AND st.expires_at > $12
-                AND s.token IS DISTINCT FROM $3
-            ORDER BY s.created_at DESC, s.handle DESC OFFSET $4),
+            WHERE s.subject_and_client = :subject_and_client AND s.ended_at IS NULL AND st.idle_expires_at > :created_at
+                AND st.expires_at > :created_at AND s.token IS DISTINCT FROM :replaced
+            ORDER BY s.created_at DESC, s.handle DESC OFFSET :others),
         doomed AS MATERIALIZED (
-            SELECT s.token, 'replaced' AS reason FROM settled, sessions s WHERE s.token = $3 AND s.end_reason IS NULL
+            SELECT s.token, 'replaced' AS reason FROM settled, sessions s WHERE s.token = :replaced AND s.end_reason IS NULL
             UNION ALL SELECT token, 'session_limit' FROM beyond),
-        \(EndingSQL.steps(now: 12)),
+        \(EndingSQL.steps(now: ":created_at")),
         inserted AS (
             \(PostgreSQLSessionSQL.insert)
-            SELECT $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18 FROM settled),
+            SELECT \(PostgreSQLSessionSQL.insertedValues) FROM settled),
         state AS (
             \(PostgreSQLSessionSQL.insertState)
-            SELECT $5, $19, $20, $21, $22, $23, $24, $25, $26, $27 FROM settled)
+            SELECT :token, \(PostgreSQLSessionSQL.insertedState) FROM settled)
         SELECT b.token, b.reason FROM settled LEFT JOIN buried b ON true
         """)
 }
@@ -189,28 +203,46 @@ extension ExchangeRow {
             return (name, try columns.duration())
         }
     }
+
+    /// The values of `PostgreSQLExchangeSQL.claim` that are columns of the row, except its gate.
+    var claimParameters: Named<Parameter> {
+        [
+            "key": .digest(key), "proof": .digest(proof), "salt": .bytes(salt), "key_id": .text(keyID),
+            "fence": .integer(fence), "claim": .bytes(claim.bytes), "lifetime": .duration(claimFor),
+            "attempts": .integer(attempts), "created_at": .time(createdAt),
+        ]
+    }
 }
 
 extension ExchangeRow.Outcome {
     /// The values of `outcome, outcome_digest, spent_reason`.
-    var parameters: [Parameter] {
+    var parameters: Named<Parameter> {
         switch self {
-        case .calling: [.integer(0), .null, .null]
-        case .released: [.integer(1), .null, .null]
-        case .session(let tokenDigest): [.integer(2), .digest(tokenDigest), .null]
-        case .registration(let key): [.integer(3), .digest(key), .null]
-        case .spent(let reason): [.integer(4), .null, .integer(reason.rawValue)]
+        case .calling: Self.parameters(0, nil, nil)
+        case .released: Self.parameters(1, nil, nil)
+        case .session(let tokenDigest): Self.parameters(2, tokenDigest, nil)
+        case .registration(let key): Self.parameters(3, key, nil)
+        case .spent(let reason): Self.parameters(4, nil, reason)
         }
+    }
+
+    private static func parameters(
+        _ kind: Int, _ digest: Digest?, _ reason: ExchangeRow.SpentReason?
+    ) -> Named<Parameter> {
+        [
+            "outcome": .integer(kind), "outcome_digest": .digest(digest),
+            "spent_reason": .integer(reason?.rawValue),
+        ]
     }
 }
 
 extension ExchangeGate {
     /// The values of `gate_kind, gate`.
-    var parameters: [Parameter] {
+    var parameters: Named<Parameter> {
         switch self {
-        case .none: [.integer(0), .null]
-        case .login(let state): [.integer(1), .digest(state)]
-        case .registration(let key): [.integer(2), .digest(key)]
+        case .none: ["gate_kind": .integer(0), "gate": .digest(nil)]
+        case .login(let state): ["gate_kind": .integer(1), "gate": .digest(state)]
+        case .registration(let key): ["gate_kind": .integer(2), "gate": .digest(key)]
         }
     }
 }

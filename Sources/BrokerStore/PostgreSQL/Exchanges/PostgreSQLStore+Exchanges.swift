@@ -37,14 +37,13 @@ extension PostgreSQLStore {
     private func claim(
         _ row: ExchangeRow, maximumAttempts: Int, _ spared: SparedClaims
     ) async throws(StoreFailure) -> ClaimAnswer {
-        let values: [Parameter] =
-            [
-                .digest(row.key), .digest(row.proof), .bytes(row.salt), .text(row.keyID), .integer(row.fence),
-                .bytes(row.claim.bytes), .duration(row.claimFor), .integer(row.attempts), .time(row.createdAt),
-            ] + row.gate.parameters
+        let values: Named<Parameter> =
+            row.claimParameters + row.gate.parameters
             + [
-                .integer(maximumAttempts), .time(row.createdAt.advanced(by: RetentionPeriods.spent)), moment,
-                .duration(spared.lapsedFor?.lowerBound), .duration(spared.lapsedFor?.upperBound),
+                "most_attempts": .integer(maximumAttempts),
+                "kept_until": .time(row.createdAt.advanced(by: RetentionPeriods.spent)), "moment": moment,
+                "spared_from": .duration(spared.lapsedFor?.lowerBound),
+                "spared_to": .duration(spared.lapsedFor?.upperBound),
             ]
         return try await write(PostgreSQLExchangeSQL.claim, values, repeatingDuplicates: true) { rows in
             try rows.first { columns in
@@ -67,7 +66,7 @@ extension PostgreSQLStore {
     }
 
     package func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
-        try await read(PostgreSQLExchangeSQL.byKey, [.digest(key), moment]) { rows in
+        try await read(PostgreSQLExchangeSQL.byKey, ["key": .digest(key), "moment": moment]) { rows in
             try rows.first { try ExchangeRow(&$0) }
         }
     }
@@ -76,7 +75,8 @@ extension PostgreSQLStore {
         _ key: Digest, fence: Int64, for lifetime: Duration
     ) async throws(StoreFailure) -> Bool {
         try await write(
-            PostgreSQLExchangeSQL.renew, [.digest(key), .integer(fence), .duration(lifetime), moment]
+            PostgreSQLExchangeSQL.renew,
+            ["key": .digest(key), "fence": .integer(fence), "lifetime": .duration(lifetime), "moment": moment]
         ) { $0.count == 1 }
     }
 
@@ -84,7 +84,8 @@ extension PostgreSQLStore {
         _ key: Digest, fence: Int64, countingAttempt: Bool
     ) async throws(StoreFailure) -> Bool {
         let (isReleased, expiresAt) = try await write(
-            PostgreSQLExchangeSQL.release, [.digest(key), .integer(fence), .integer(countingAttempt ? 0 : 1)]
+            PostgreSQLExchangeSQL.release,
+            ["key": .digest(key), "fence": .integer(fence), "uncounted": .integer(countingAttempt ? 0 : 1)]
         ) { rows -> (Bool, WallTime?) in
             try rows.first { (try $0.truth(), $0.optionalTime()) } ?? (false, nil)
         }
@@ -95,11 +96,10 @@ extension PostgreSQLStore {
     package func settleExchange(
         _ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?
     ) async throws(StoreFailure) -> Bool {
-        let partial = registration?.parameters ?? Array(repeating: .null, count: 8)
-        let values: [Parameter] =
-            [.digest(key), .integer(fence)] + outcome.parameters
-            + [.truth(outcome == .spent(.registrationRejected))] + outbox.parameters + [.truth(registration != nil)]
-            + partial
+        let values: Named<Parameter> =
+            ["exchange": .digest(key), "exchange_fence": .integer(fence)] + outcome.parameters
+            + ["may_resubmit": .truth(outcome == .spent(.registrationRejected))] + outbox.parameters
+            + ["has_registration": .truth(registration != nil)] + RegistrationRow.parameters(registration)
         return try await write(PostgreSQLExchangeSQL.settle, values) { rows in
             try rows.first { try $0.truth() } ?? false
         }
@@ -108,8 +108,11 @@ extension PostgreSQLStore {
     package func completeExchange(
         _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
     ) async throws(StoreFailure) -> EndedSessions? {
-        let values: [Parameter] =
-            [.digest(key), .integer(fence), .digest(replacing), .integer(max(sessionLimit - 1, 0))] + session.parameters
+        let values: Named<Parameter> =
+            [
+                "exchange": .digest(key), "exchange_fence": .integer(fence), "replaced": .digest(replacing),
+                "others": .integer(max(sessionLimit - 1, 0)),
+            ] + session.parameters
         let ended = try await write(PostgreSQLExchangeSQL.complete, values) { rows -> EndedSessions? in
             guard rows.count > 0 else { return nil }
             return try rows.map { (try $0.optionalDigest(), try $0.optionalText()) }

@@ -3,7 +3,7 @@ package import Broker
 extension PostgreSQLStore {
     package func children(of parents: [Digest], now: WallTime) async throws(StoreFailure) -> [SessionRow] {
         guard !parents.isEmpty else { return [] }
-        let values: [Parameter] = [.list(of: .bytes, parents.map { .digest($0) }), .time(now)]
+        let values: Named<Parameter> = ["parents": .digests(parents), "now": .time(now)]
         return try await scan(PostgreSQLFamilySQL.children, values) { rows in
             rows.map { try? SessionRow(&$0) }.compactMap { $0 }
         }
@@ -11,11 +11,11 @@ extension PostgreSQLStore {
 
     package func insertChild(_ row: SessionRow, places: Int) async throws(StoreFailure) -> ChildInsertion {
         guard let lineage = row.lineage else { return .parentEnded }
-        let values = row.parameters + Lineage.parameters(lineage) + [.integer(places)]
+        let values = row.parameters + Lineage.parameters(lineage) + ["other_places": .integer(places)]
         let inserted = try await run(
             lanes.writes,
             [
-                BoundStatement(PostgreSQLFamilySQL.lockParent, [.digest(lineage.parent)]),
+                BoundStatement(PostgreSQLFamilySQL.lockParent, ["token": .digest(lineage.parent)]),
                 BoundStatement(PostgreSQLFamilySQL.insertChild, values),
             ], isWrite: true
         ) { rows -> ChildInsertion in

@@ -7,8 +7,8 @@ extension PostgreSQLStore {
         let isInserted = try await run(
             lanes.writes,
             [
-                BoundStatement(PostgreSQLLoginSQL.turn, [.integer(turn)]),
-                BoundStatement(PostgreSQLLoginSQL.insert, row.parameters + [.integer(limits.pendingPerToken)]),
+                BoundStatement(PostgreSQLLoginSQL.turn, ["turn": .integer(turn)]),
+                BoundStatement(PostgreSQLLoginSQL.insert, row.parameters + ["limit": .integer(limits.pendingPerToken)]),
             ], isWrite: true
         ) { $0.count == 1 }
         guard isInserted else { return .tooManyForToken }
@@ -19,7 +19,7 @@ extension PostgreSQLStore {
     private func hasRoom(_ limit: Int, at now: WallTime) async throws(StoreFailure) -> Bool {
         if let known = pendingLogins.hasRoom(limit, at: now) { return known }
         let (count, nextExpiry) = try await scan(
-            PostgreSQLLoginSQL.countPending, [.time(now), .integer(limit + Self.countedBeyond)]
+            PostgreSQLLoginSQL.countPending, ["now": .time(now), "limit": .integer(limit + Self.countedBeyond)]
         ) { rows -> (Int, WallTime?) in
             try rows.first { (try $0.small(), $0.optionalTime()) } ?? (0, nil)
         }
@@ -31,18 +31,23 @@ extension PostgreSQLStore {
     private static let countedBeyond = 1_000
 
     package func login(state: Digest) async throws(StoreFailure) -> LoginRow? {
-        try await read(PostgreSQLLoginSQL.byState, [.digest(state)]) { rows in try rows.first { try LoginRow(&$0) } }
+        try await read(PostgreSQLLoginSQL.byState, ["state": .digest(state)]) { rows in
+            try rows.first { try LoginRow(&$0) }
+        }
     }
 
     package func pendingLogins(loginTokenDigest: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
         try await read(
             PostgreSQLLoginSQL.pending,
-            [.digest(loginTokenDigest), .time(now), .integer(RetentionPeriods.pendingLogins)]
+            [
+                "login_token": .digest(loginTokenDigest), "now": .time(now),
+                "limit": .integer(RetentionPeriods.pendingLogins),
+            ]
         ) { rows in rows.map { try? LoginRow(&$0) }.compactMap { $0 } }
     }
 
     package func burnLogin(state: Digest) async throws(StoreFailure) -> Bool {
-        let expiresAt = try await write(PostgreSQLLoginSQL.burn, [.digest(state)]) { rows -> WallTime? in
+        let expiresAt = try await write(PostgreSQLLoginSQL.burn, ["state": .digest(state)]) { rows -> WallTime? in
             try rows.first { row -> WallTime? in
                 try row.requireFormat()
                 return row.optionalTime()
@@ -59,19 +64,19 @@ extension PostgreSQLStore {
     }
 
     package func handoff(_ key: Digest) async throws(StoreFailure) -> HandoffRow? {
-        try await read(PostgreSQLLoginSQL.handoffByKey, [.digest(key)]) { rows in
+        try await read(PostgreSQLLoginSQL.handoffByKey, ["key": .digest(key)]) { rows in
             try rows.first { try HandoffRow(&$0) }
         }
     }
 
     package func handoff(login: Digest) async throws(StoreFailure) -> HandoffRow? {
-        try await read(PostgreSQLLoginSQL.handoffByLogin, [.digest(login)]) { rows in
+        try await read(PostgreSQLLoginSQL.handoffByLogin, ["login": .digest(login)]) { rows in
             try rows.first { try HandoffRow(&$0) }
         }
     }
 
     package func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow? {
-        try await read(PostgreSQLLoginSQL.registration, [.digest(key)]) { rows in
+        try await read(PostgreSQLLoginSQL.registration, ["key": .digest(key)]) { rows in
             try rows.first { try RegistrationRow(&$0) }
         }
     }

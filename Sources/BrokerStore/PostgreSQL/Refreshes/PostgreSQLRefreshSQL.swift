@@ -21,18 +21,22 @@ enum PostgreSQLRefreshSQL {
 
     /// Locks the row, judges its current state, and writes the claim if it is granted.
     static let claim = Statement(
-        "claim_refresh", "bibioii",
+        "claim_refresh",
+        [
+            "token": .bytes, "token_version": .integer, "claim": .bytes, "lifetime": .integer, "takes_over": .truth,
+            "now": .integer, "moment": .integer,
+        ],
         """
         WITH held AS MATERIALIZED (
-            SELECT *, \(EngineClock.moment(7)) AS moment FROM session_states WHERE token = $1 FOR UPDATE),
+            SELECT *, \(EngineClock.moment) AS moment FROM session_states WHERE token = :token FOR UPDATE),
         judged AS MATERIALIZED (
             SELECT h.*, CASE
                 WHEN h.format > 1 THEN \(Verdict.newerFormat.sql)
-                WHEN h.ended OR h.idle_expires_at <= $6 OR h.expires_at <= $6 THEN \(Verdict.gone.sql)
-                WHEN h.token_version <> $2 THEN \(Verdict.moved.sql)
-                WHEN h.claim_until IS NOT NULL AND h.claim = $3 THEN \(Verdict.again.sql)
+                WHEN h.ended OR h.idle_expires_at <= :now OR h.expires_at <= :now THEN \(Verdict.gone.sql)
+                WHEN h.token_version <> :token_version THEN \(Verdict.moved.sql)
+                WHEN h.claim_until IS NOT NULL AND h.claim = :claim THEN \(Verdict.again.sql)
                 WHEN \(EngineClock.stands("h", "h.moment")) THEN \(Verdict.busy.sql)
-                WHEN h.claim_until IS NOT NULL AND (NOT $5 OR \(EngineClock.justLapsed("h", "h.moment")))
+                WHEN h.claim_until IS NOT NULL AND (NOT :takes_over OR \(EngineClock.justLapsed("h", "h.moment")))
                     THEN \(Verdict.lapsed.sql)
                 WHEN h.claim_until IS NOT NULL THEN \(Verdict.takenOver.sql)
                 WHEN h.hold_until > h.moment THEN \(Verdict.heldBack.sql)
@@ -41,7 +45,7 @@ enum PostgreSQLRefreshSQL {
         granted AS (
             UPDATE session_states st SET
                 fence = j.fence + CASE j.verdict WHEN \(Verdict.again.sql) THEN 0 ELSE 1 END,
-                claim = $3, claim_until = j.moment + $4,
+                claim = :claim, claim_until = j.moment + :lifetime,
                 taken_over_at = CASE j.verdict WHEN \(Verdict.takenOver.sql) THEN j.moment ELSE j.taken_over_at END,
                 hold_until = CASE j.verdict WHEN \(Verdict.again.sql) THEN j.hold_until END
             FROM judged j WHERE st.token = j.token AND j.verdict IN \(Verdict.grants)
@@ -52,89 +56,103 @@ enum PostgreSQLRefreshSQL {
         """)
 
     static let renew = Statement(
-        "renew_refresh", "biii",
+        "renew_refresh", ["token": .bytes, "fence": .integer, "lifetime": .integer, "moment": .integer],
         """
-        UPDATE session_states SET claim_until = \(EngineClock.moment(4)) + $3
-        WHERE token = $1 AND fence = $2 AND claim_until IS NOT NULL AND NOT ended AND format = 1 RETURNING fence
+        UPDATE session_states SET claim_until = \(EngineClock.moment) + :lifetime
+        WHERE token = :token AND fence = :fence AND claim_until IS NOT NULL AND NOT ended AND format = 1 RETURNING fence
         """)
 
     static let state = Statement(
-        "refresh_state", "bi",
+        "refresh_state", ["token": .bytes, "moment": .integer],
         """
-        SELECT format, token_version, claim_until - \(EngineClock.moment(2)), ended FROM session_states WHERE token = $1
+        SELECT format, token_version, claim_until - \(EngineClock.moment), ended FROM session_states WHERE token = :token
         """)
 
     static let release = Statement(
-        "release_refresh", "biiioii",
+        "release_refresh",
+        [
+            "token": .bytes, "token_version": .integer, "fence": .integer, "hold_back": .integer, "answer_lost": .truth,
+            "empty_refusals": .integer, "moment": .integer,
+        ],
         """
         UPDATE session_states SET claim = NULL, claim_until = NULL,
-            hold_until = CASE WHEN $4 > 0 THEN \(EngineClock.moment(7)) + $4 END, answer_lost = answer_lost OR $5,
-            empty_refusals = empty_refusals + $6,
-            first_empty_at = CASE WHEN $6 > 0 THEN coalesce(first_empty_at, \(EngineClock.moment(7))) ELSE first_empty_at END
-        WHERE token = $1 AND token_version = $2 AND fence = $3 AND claim_until IS NOT NULL AND NOT ended AND format = 1
+            hold_until = CASE WHEN :hold_back > 0 THEN \(EngineClock.moment) + :hold_back END,
+            answer_lost = answer_lost OR :answer_lost, empty_refusals = empty_refusals + :empty_refusals,
+            first_empty_at = CASE WHEN :empty_refusals > 0
+                THEN coalesce(first_empty_at, \(EngineClock.moment)) ELSE first_empty_at END
+        WHERE token = :token AND token_version = :token_version AND fence = :fence AND claim_until IS NOT NULL
+            AND NOT ended AND format = 1
         """)
 
     static let subjectChecked = Statement(
-        "subject_checked", "bi",
+        "subject_checked", ["token": .bytes, "token_version": .integer],
         """
         UPDATE session_states SET subject_unchecked = false
-        WHERE token = $1 AND token_version = $2 AND NOT ended AND format = 1
+        WHERE token = :token AND token_version = :token_version AND NOT ended AND format = 1
         """)
 
+    /// The parameters of `commit`.
+    private static let committed: Named<ParameterType> = [
+        "token": .bytes, "token_version": .integer, "tokens_key": .text, "tokens": .bytes, "facts_key": .text,
+        "facts": .bytes, "token_expires_at": .integer, "refreshable": .truth, "expires_at": .integer,
+        "subject_unchecked": .truth, "answer_lost": .truth, "former_facts": .bytes,
+    ]
     static let commit = Statement(
-        "commit_refresh", "bitbtbioioob",
+        "commit_refresh", committed,
         committing(
             from:
-                "SELECT token, token_version, grant_version, ended, format, true AS is_same FROM session_states WHERE token = $1 FOR UPDATE"
+                "SELECT token, token_version, grant_version, ended, format, true AS is_same FROM session_states WHERE token = :token FOR UPDATE"
         ))
 
-    /// Commits refreshed tokens for a target, only if the row's tokens equal the last value.
+    /// Commits refreshed tokens for a target, only if the row's tokens equal `former_tokens`.
     ///
     /// The rows are locked in the same order as for endings, and read in their current state.
-    static let commitRotated = Statement("commit_rotated", "bitbtbioioob" + "b", committing(from: compared))
+    static let commitRotated = Statement(
+        "commit_rotated", committed + ["former_tokens": .bytes], committing(from: compared))
 
     /// Commits refreshed tokens for a target, together with a token for another API.
-    ///
-    /// The values of `commitRotated` come first, then those of the token's row.
     static let commitTargetToken = Statement(
-        "commit_audience", "bitbtbioioob" + "b" + "bbiiitb",
-        committing(from: compared, and: "\(PostgreSQLTargetTokenSQL.storing(from: "won", first: 14)),"))
+        "commit_audience", committed + ["former_tokens": .bytes] + PostgreSQLTargetTokenSQL.storing,
+        committing(from: compared, and: "\(PostgreSQLTargetTokenSQL.storing(from: "won")),"))
 
     private static let compared = """
-        SELECT st.token, st.token_version, st.grant_version, st.ended, st.format, s.tokens = $13 AS is_same
-        FROM session_states st JOIN sessions s ON s.token = st.token WHERE st.token = $1 FOR UPDATE OF st, s
+        SELECT st.token, st.token_version, st.grant_version, st.ended, st.format, s.tokens = :former_tokens AS is_same
+        FROM session_states st JOIN sessions s ON s.token = st.token WHERE st.token = :token FOR UPDATE OF st, s
         """
 
     private static func committing(from held: String, and further: String = "") -> String {
         """
         WITH held AS MATERIALIZED (\(held)),
         won AS MATERIALIZED (
-            SELECT * FROM held WHERE token_version = $2 AND NOT ended AND format = 1 AND is_same IS NOT FALSE),
+            SELECT * FROM held WHERE token_version = :token_version AND NOT ended AND format = 1 AND is_same IS NOT FALSE),
         \(further)
         moved AS (
             UPDATE session_states st SET token_version = st.token_version + 1, claim = NULL, claim_until = NULL,
-                taken_over_before = (st.taken_over_at IS NOT NULL OR st.answer_lost OR $11), taken_over_at = NULL,
-                answer_lost = false, hold_until = NULL, empty_refusals = 0, first_empty_at = NULL, token_expires_at = $7, refreshable = $8,
-                expires_at = coalesce($9, st.expires_at), subject_unchecked = $10
+                taken_over_before = (st.taken_over_at IS NOT NULL OR st.answer_lost OR :answer_lost), taken_over_at = NULL,
+                answer_lost = false, hold_until = NULL, empty_refusals = 0, first_empty_at = NULL,
+                    token_expires_at = :token_expires_at, refreshable = :refreshable,
+                expires_at = coalesce(:expires_at, st.expires_at), subject_unchecked = :subject_unchecked
             FROM won w WHERE st.token = w.token),
         kept AS (
-            UPDATE sessions s SET tokens_key = $3, tokens = $4,
-                facts_key = CASE WHEN $5 IS NOT NULL AND s.facts = coalesce($12, s.facts) THEN $5 ELSE s.facts_key END,
-                facts = CASE WHEN $6 IS NOT NULL AND s.facts = coalesce($12, s.facts) THEN $6 ELSE s.facts END
+            UPDATE sessions s SET tokens_key = :tokens_key, tokens = :tokens,
+                facts_key = CASE WHEN :facts_key IS NOT NULL AND s.facts = coalesce(:former_facts, s.facts)
+                    THEN :facts_key ELSE s.facts_key END,
+                facts = CASE WHEN :facts IS NOT NULL AND s.facts = coalesce(:former_facts, s.facts) THEN :facts ELSE s.facts END
             FROM won w WHERE s.token = w.token)
-        SELECT h.format, h.ended, w.token IS NOT NULL, $2 < h.grant_version, h.token_version = $2
+        SELECT h.format, h.ended, w.token IS NOT NULL, :token_version < h.grant_version, h.token_version = :token_version
         FROM held h LEFT JOIN won w ON true
         """
     }
 
     static let condemn = Statement(
-        "condemn_refresh", "biiti",
+        "condemn_refresh",
+        ["token": .bytes, "token_version": .integer, "fence": .integer, "reason": .text, "now": .integer],
         """
         WITH held AS MATERIALIZED (
-            SELECT token, token_version, fence, ended FROM session_states WHERE token = $1 FOR UPDATE),
+            SELECT token, token_version, fence, ended FROM session_states WHERE token = :token FOR UPDATE),
         doomed AS MATERIALIZED (
-            SELECT token, $4 AS reason FROM held WHERE token_version = $2 AND fence = $3 AND NOT ended),
-        \(EndingSQL.steps(now: 5))
+            SELECT token, :reason AS reason FROM held WHERE token_version = :token_version AND fence = :fence AND NOT ended),
+        \(EndingSQL.steps(now: ":now"))
         SELECT token FROM buried
         """)
 }

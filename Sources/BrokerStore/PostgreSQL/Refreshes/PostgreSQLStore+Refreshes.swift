@@ -2,10 +2,10 @@ package import Broker
 
 extension PostgreSQLStore {
     package func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
-        let values: [Parameter] = [
-            .digest(claim.tokenDigest), .integer(claim.tokenVersion), .bytes(claim.name.bytes),
-            .duration(claim.lifetime),
-            .truth(claim.takesOver), .time(claim.now), moment,
+        let values: Named<Parameter> = [
+            "token": .digest(claim.tokenDigest), "token_version": .integer(claim.tokenVersion),
+            "claim": .bytes(claim.name.bytes), "lifetime": .duration(claim.lifetime),
+            "takes_over": .truth(claim.takesOver), "now": .time(claim.now), "moment": moment,
         ]
         return try await write(PostgreSQLRefreshSQL.claim, values) { rows in
             try rows.first { try RefreshClaimResult(&$0) } ?? .gone
@@ -16,12 +16,16 @@ extension PostgreSQLStore {
         tokenDigest: Digest, fence: Int64, for lifetime: Duration
     ) async throws(StoreFailure) -> Bool {
         try await write(
-            PostgreSQLRefreshSQL.renew, [.digest(tokenDigest), .integer(fence), .duration(lifetime), moment]
+            PostgreSQLRefreshSQL.renew,
+            [
+                "token": .digest(tokenDigest), "fence": .integer(fence), "lifetime": .duration(lifetime),
+                "moment": moment,
+            ]
         ) { $0.count == 1 }
     }
 
     package func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState? {
-        try await read(PostgreSQLRefreshSQL.state, [.digest(tokenDigest), moment]) { rows in
+        try await read(PostgreSQLRefreshSQL.state, ["token": .digest(tokenDigest), "moment": moment]) { rows in
             try rows.first { row in
                 try row.requireFormat()
                 let version = try row.integer()
@@ -32,20 +36,22 @@ extension PostgreSQLStore {
     }
 
     package func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
-        let values: [Parameter] = [
-            .digest(commit.tokenDigest), .integer(commit.tokenVersion), .text(commit.tokens.keyID),
-            .bytes(commit.tokens.envelope), .text(commit.facts?.keyID), .bytes(commit.facts?.envelope),
-            .time(commit.tokenExpiresAt), .truth(commit.refreshable), .time(commit.expiresAt),
-            .truth(commit.subjectUnchecked), .truth(commit.answerLost), .bytes(commit.formerFacts?.envelope),
+        let values: Named<Parameter> = [
+            "token": .digest(commit.tokenDigest), "token_version": .integer(commit.tokenVersion),
+            "tokens_key": .text(commit.tokens.keyID), "tokens": .bytes(commit.tokens.envelope),
+            "facts_key": .text(commit.facts?.keyID), "facts": .bytes(commit.facts?.envelope),
+            "token_expires_at": .time(commit.tokenExpiresAt), "refreshable": .truth(commit.refreshable),
+            "expires_at": .time(commit.expiresAt), "subject_unchecked": .truth(commit.subjectUnchecked),
+            "answer_lost": .truth(commit.answerLost), "former_facts": .bytes(commit.formerFacts?.envelope),
         ]
-        let former = Parameter.bytes(commit.formerTokens?.envelope)
-        let (statement, further): (Statement, [Parameter]) =
+        let former: Named<Parameter> = ["former_tokens": .bytes(commit.formerTokens?.envelope)]
+        let (statement, further): (Statement, Named<Parameter>) =
             if let token = commit.targetToken {
-                (PostgreSQLRefreshSQL.commitTargetToken, [former] + token.parameters)
+                (PostgreSQLRefreshSQL.commitTargetToken, former + token.storedParameters)
             } else if commit.formerTokens != nil {
-                (PostgreSQLRefreshSQL.commitRotated, [former])
+                (PostgreSQLRefreshSQL.commitRotated, former)
             } else {
-                (PostgreSQLRefreshSQL.commit, [])
+                (PostgreSQLRefreshSQL.commit, [:])
             }
         let result = try await write(statement, values + further) { rows in
             try rows.first { row -> RefreshCommitResult in
@@ -65,20 +71,25 @@ extension PostgreSQLStore {
         try await write(
             PostgreSQLRefreshSQL.release,
             [
-                .digest(release.tokenDigest), .integer(release.tokenVersion), .integer(release.fence),
-                .duration(release.holdBack), .truth(release.answerLost), .integer(release.emptyRefusal ? 1 : 0), moment,
+                "token": .digest(release.tokenDigest), "token_version": .integer(release.tokenVersion),
+                "fence": .integer(release.fence), "hold_back": .duration(release.holdBack),
+                "answer_lost": .truth(release.answerLost), "empty_refusals": .integer(release.emptyRefusal ? 1 : 0),
+                "moment": moment,
             ])
     }
 
     package func markSubjectChecked(tokenDigest: Digest, tokenVersion: Int64) async throws(StoreFailure) {
-        try await write(PostgreSQLRefreshSQL.subjectChecked, [.digest(tokenDigest), .integer(tokenVersion)])
+        try await write(
+            PostgreSQLRefreshSQL.subjectChecked,
+            ["token": .digest(tokenDigest), "token_version": .integer(tokenVersion)])
     }
 
     package func condemnRefresh(
         tokenDigest: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
     ) async throws(StoreFailure) -> Bool {
-        let values: [Parameter] = [
-            .digest(tokenDigest), .integer(tokenVersion), .integer(fence), .text(reason.rawValue), .time(now),
+        let values: Named<Parameter> = [
+            "token": .digest(tokenDigest), "token_version": .integer(tokenVersion), "fence": .integer(fence),
+            "reason": .text(reason.rawValue), "now": .time(now),
         ]
         let isEnded = try await write(PostgreSQLRefreshSQL.condemn, values) { $0.count == 1 }
         if isEnded { endings?.tell([tokenDigest], reason) }

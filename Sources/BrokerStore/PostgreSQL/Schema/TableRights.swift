@@ -20,7 +20,7 @@ enum TableRights {
     ///
     /// Missing tables are left out, because the migration reports them.
     static let lacking = Statement(
-        "lacking_rights", "",
+        "lacking_rights", [:],
         """
         SELECT 'the role ' || current_user || ' lacks ' || string_agg(rights || ' on ' || name, '; ' ORDER BY name)
         FROM (
@@ -41,7 +41,7 @@ enum TableRights {
 extension PostgreSQLStore {
     /// Returns the rights that the broker's role lacks, in a sentence for the operator; nil if it has all.
     package func lackingRights() async throws(StoreFailure) -> String? {
-        try await read(TableRights.lacking, []) { rows in try rows.first { try $0.optionalText() } ?? nil }
+        try await read(TableRights.lacking, [:]) { rows in try rows.first { try $0.optionalText() } ?? nil }
     }
 
     /// Returns the rights that the broker's role lacks; used by a command, over a connection of its own.

@@ -11,7 +11,7 @@ enum EndingSQL {
     ///
     /// A live row is recognised by its missing reason, as in every query by key. With `ended_at IS NULL`, the planner could
     /// choose the indexes of live sessions. It takes new indexes for empty, and would read too much (decision 38).
-    static func steps(now: Int) -> String {
+    static func steps(now: String) -> String {
         """
         locked AS MATERIALIZED (
             SELECT st.token, d.reason, s.tokens_key, s.tokens
@@ -20,13 +20,13 @@ enum EndingSQL {
             ORDER BY s.parent IS NOT NULL, st.token FOR UPDATE OF st, s),
         revoked AS (
             INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
-            SELECT token, token, tokens_key, tokens, $\(now), $\(now), 0 FROM locked WHERE tokens IS NOT NULL
+            SELECT token, token, tokens_key, tokens, \(now), \(now), 0 FROM locked WHERE tokens IS NOT NULL
             ON CONFLICT (key) DO NOTHING),
         stopped AS (
             UPDATE session_states st SET ended = true, claim = NULL, claim_until = NULL
             FROM locked l WHERE st.token = l.token),
         buried AS (
-            UPDATE sessions s SET ended_at = $\(now), end_reason = l.reason, tokens_key = NULL, tokens = NULL,
+            UPDATE sessions s SET ended_at = \(now), end_reason = l.reason, tokens_key = NULL, tokens = NULL,
                 presence_key = NULL, presence = NULL
             FROM locked l WHERE s.token = l.token
             RETURNING s.token, s.end_reason AS reason)

@@ -17,25 +17,29 @@ enum PostgreSQLSessionSQL {
     /// page.
     static let walked = "sessions s CROSS JOIN LATERAL (SELECT * FROM session_states WHERE token = s.token LIMIT 1) st"
 
-    static let byToken = Statement("session_by_token", "b", "SELECT \(columns) FROM \(joined) WHERE s.token = $1")
-    static let byHandle = Statement("session_by_handle", "t", "SELECT \(columns) FROM \(joined) WHERE s.handle = $1")
+    static let byToken = Statement(
+        "session_by_token", ["token": .bytes], "SELECT \(columns) FROM \(joined) WHERE s.token = :token")
+    static let byHandle = Statement(
+        "session_by_handle", ["handle": .text], "SELECT \(columns) FROM \(joined) WHERE s.handle = :handle")
 
     static let tokenVersions = Statement(
-        "token_versions", "B",
+        "token_versions", ["tokens": .bytesList],
         """
         SELECT st.token, st.token_version, s.presence IS NOT NULL
         FROM session_states st JOIN sessions s ON s.token = st.token
-        WHERE st.token = ANY ($1) AND NOT st.ended AND st.format = 1
+        WHERE st.token = ANY (:tokens) AND NOT st.ended AND st.format = 1
         """)
     static let slide = Statement(
-        "slide", "biii",
+        "slide", ["token": .bytes, "last_used_at": .integer, "idle_expires_at": .integer, "alive_at": .integer],
         """
         WITH slid AS (
-            UPDATE session_states SET last_used_at = $2, idle_expires_at = greatest(idle_expires_at, $3)
-            WHERE token = $1 AND NOT ended AND last_used_at < $2 AND idle_expires_at > $4 AND expires_at > $2
+            UPDATE session_states SET last_used_at = :last_used_at, idle_expires_at = greatest(idle_expires_at,
+                :idle_expires_at)
+            WHERE token = :token AND NOT ended AND last_used_at < :last_used_at AND idle_expires_at > :alive_at
+                AND expires_at > :last_used_at
                 AND format = 1
             RETURNING format)
-        SELECT coalesce((SELECT format FROM slid), (SELECT format FROM session_states WHERE token = $1), 1)
+        SELECT coalesce((SELECT format FROM slid), (SELECT format FROM session_states WHERE token = :token), 1)
         """)
 
     // MARK: Ending and listing
@@ -50,50 +54,66 @@ enum PostgreSQLSessionSQL {
             token_version, fence, subject_unchecked, ended)
         """
 
+    /// The parameters of `insert`, then those of `insertState` except the token.
+    static let inserted: Named<ParameterType> = [
+        "token": .bytes, "handle": .text, "subject": .bytes, "subject_and_client": .bytes, "sid": .bytes,
+        "provider": .bytes, "client": .bytes, "created_at": .integer, "ended_at": .integer, "end_reason": .text,
+        "facts_key": .text, "facts": .bytes, "tokens_key": .text, "tokens": .bytes, "last_used_at": .integer,
+        "idle_expires_at": .integer, "expires_at": .integer, "token_expires_at": .integer, "refreshable": .truth,
+        "token_version": .integer, "fence": .integer, "subject_unchecked": .truth, "ended": .truth,
+    ]
+    /// The values of `insert`, for a SELECT.
+    static let insertedValues = """
+        :token, :handle, :subject, :subject_and_client, :sid, :provider, :client, :created_at, :ended_at, :end_reason, \
+        :facts_key, :facts, :tokens_key, :tokens
+        """
+    /// The values of `insertState` except the token, for a SELECT.
+    static let insertedState = """
+        :last_used_at, :idle_expires_at, :expires_at, :token_expires_at, :refreshable, :token_version, :fence, \
+        :subject_unchecked, :ended
+        """
+
     /// Ends the sessions that a selector names.
-    ///
-    /// Values: the selector's, then reason, time and limit.
     static func end(_ selector: SessionSelector) -> Statement {
-        let (name, types, _) = part(selector)
+        let (name, parameters, _) = part(selector)
         let (condition, order) = chosen(selector)
-        let next = types.count + 1
         return Statement(
-            "end_\(name)", types + "tii",
+            "end_\(name)", parameters + ["reason": .text, "now": .integer, "limit": .integer],
             """
             WITH named AS MATERIALIZED (
                 SELECT s.token FROM sessions s WHERE \(condition)\(notEnded(selector))
-                ORDER BY \(order)s.created_at LIMIT $\(next + 2)),
-            doomed AS MATERIALIZED (SELECT token, $\(next) AS reason FROM named),
-            \(EndingSQL.steps(now: next + 1))
+                ORDER BY \(order)s.created_at LIMIT :limit),
+            doomed AS MATERIALIZED (SELECT token, :reason AS reason FROM named),
+            \(EndingSQL.steps(now: ":now"))
             SELECT (SELECT count(*) FROM named), b.token FROM (SELECT 1) one LEFT JOIN buried b ON true
             """)
     }
 
     /// Records a logout token as used, and ends the sessions that it selects.
     ///
-    /// Values: the selector's, then reason, time, limit, id and its end. If two requests use the same id at once, only the
-    /// request that stores the id first succeeds.
+    /// `until` is the end of the logout token `id`. If two requests use the same id at once, only the request that stores
+    /// the id first succeeds.
     static func consume(_ selector: SessionSelector) -> Statement {
-        let (name, types, _) = part(selector)
+        let (name, parameters, _) = part(selector)
         let (condition, order) = chosen(selector)
-        let next = types.count + 1
         return Statement(
-            "consume_\(name)", types + "tiibi",
+            "consume_\(name)",
+            parameters + ["reason": .text, "now": .integer, "limit": .integer, "id": .bytes, "until": .integer],
             """
             WITH known AS MATERIALIZED (
-                SELECT count(*) AS count FROM logout_tokens WHERE id = $\(next + 3) AND (until > $\(next + 1) OR format > 1)),
+                SELECT count(*) AS count FROM logout_tokens WHERE id = :id AND (until > :now OR format > 1)),
             named AS MATERIALIZED (
                 SELECT s.token FROM sessions s, known
                 WHERE known.count = 0 AND \(condition)\(notEnded(selector))
-                ORDER BY \(order)s.created_at LIMIT $\(next + 2)),
-            doomed AS MATERIALIZED (SELECT token, $\(next) AS reason FROM named),
-            \(EndingSQL.steps(now: next + 1)),
+                ORDER BY \(order)s.created_at LIMIT :limit),
+            doomed AS MATERIALIZED (SELECT token, :reason AS reason FROM named),
+            \(EndingSQL.steps(now: ":now")),
             remembered AS (
                 INSERT INTO logout_tokens (id, until)
-                SELECT $\(next + 3), $\(next + 4) FROM known
-                WHERE known.count = 0 AND (SELECT count(*) FROM named) < $\(next + 2)
+                SELECT :id, :until FROM known
+                WHERE known.count = 0 AND (SELECT count(*) FROM named) < :limit
                 ON CONFLICT (id) DO UPDATE SET until = excluded.until
-                    WHERE logout_tokens.until <= $\(next + 1) AND logout_tokens.format = 1
+                    WHERE logout_tokens.until <= :now AND logout_tokens.format = 1
                 RETURNING id)
             SELECT known.count, (SELECT count(*) FROM named), (SELECT count(*) FROM remembered), b.token
             FROM known LEFT JOIN buried b ON true
@@ -102,34 +122,32 @@ enum PostgreSQLSessionSQL {
 
     /// A page of a selector's live or ended sessions: each row's position in the order, then the row.
     ///
-    /// Values: the selector's, the cursor's, the time for live sessions, the limit.
+    /// The page begins after the position `after_moment` and `after_handle`, if `after` is true.
     static func page(_ selector: SessionSelector, _ state: SessionState, after: Bool) -> Statement {
         let (name, selected, condition) = part(selector)
-        var types = selected
+        var parameters = selected
         let moment = state == .live ? "s.created_at" : "s.ended_at"
         let shared = sharedColumn(selector)
         var conditions = condition
-        if let shared { conditions = after ? "\(shared) >= $1 AND " : range(shared) }
-        let place = (shared.map { [$0] } ?? []) + [moment, "s.handle"]
+        if let shared { conditions = after ? "\(shared.column) >= \(shared.value) AND " : range(shared) }
+        let place = (shared.map { [$0.column] } ?? []) + [moment, "s.handle"]
         if after {
-            let values = (shared == nil ? "" : "$1, ") + "$\(types.count + 1), $\(types.count + 2)"
-            conditions += "(\(place.joined(separator: ", "))) < (\(values)) AND "
-            types += "it"
+            let values = (shared.map { [$0.value] } ?? []) + [":after_moment", ":after_handle"]
+            conditions += "(\(place.joined(separator: ", "))) < (\(values.joined(separator: ", "))) AND "
+            parameters = parameters + ["after_moment": .integer, "after_handle": .text]
         }
         switch state {
         case .live:
-            types += "i"
-            let now = "$\(types.count)"
+            parameters = parameters + ["now": .integer]
             conditions += selector.namesOne ? "" : "s.parent IS NULL AND "
-            conditions += "\(notEnded(selector)) AND st.idle_expires_at > \(now) AND st.expires_at > \(now)"
+            conditions += "\(notEnded(selector)) AND st.idle_expires_at > :now AND st.expires_at > :now"
         case .ended: conditions += "s.ended_at IS NOT NULL"
         }
-        types += "i"
         return Statement(
-            "page_\(name)_\(state)_\(after)", types,
+            "page_\(name)_\(state)_\(after)", parameters + ["limit": .integer],
             """
             SELECT \(moment), s.handle, \(columns) FROM \(walked) WHERE \(conditions) AND s.format = 1 AND st.format = 1
-            ORDER BY \(place.map { $0 + " DESC" }.joined(separator: ", ")) LIMIT $\(types.count)
+            ORDER BY \(place.map { $0 + " DESC" }.joined(separator: ", ")) LIMIT :limit
             """)
     }
 
@@ -151,80 +169,101 @@ enum PostgreSQLSessionSQL {
     private static func chosen(_ selector: SessionSelector) -> (condition: String, order: String) {
         let parents = selector.namesOne ? "" : "s.parent IS NULL AND "
         guard let shared = sharedColumn(selector) else { return (part(selector).condition + parents, "") }
-        return (range(shared) + parents, shared + ", ")
+        return (range(shared) + parents, shared.column + ", ")
     }
 
-    /// The column of a selector that has the same value in many sessions.
+    /// The column of a selector that has the same value in many sessions, and this value.
     ///
     /// PostgreSQL assumes that each of the column's few values is equally frequent. So for a provider with ten sessions, it
     /// would read all sessions in the order of creation. With a range condition on the column and an order that begins with
     /// the column, it uses the column's index.
-    private static func sharedColumn(_ selector: SessionSelector) -> String? {
+    private static func sharedColumn(_ selector: SessionSelector) -> (column: String, value: String)? {
         switch selector {
-        case .provider: "s.provider"
-        case .client: "s.client"
+        case .provider: ("s.provider", ":provider")
+        case .client: ("s.client", ":client")
         case .token, .handle, .subject, .subjectExcept, .sid, .logout, .all: nil
         }
     }
 
-    private static func range(_ column: String) -> String { "\(column) BETWEEN $1 AND $1 AND " }
+    private static func range(_ shared: (column: String, value: String)) -> String {
+        "\(shared.column) BETWEEN \(shared.value) AND \(shared.value) AND "
+    }
 
-    /// The name of a selector's statement, the types of the selector's values, and its condition.
-    private static func part(_ selector: SessionSelector) -> (name: String, types: String, condition: String) {
+    /// The name of a selector's statement, the selector's parameters, and its condition.
+    private static func part(
+        _ selector: SessionSelector
+    ) -> (name: String, parameters: Named<ParameterType>, condition: String) {
         switch selector {
-        case .token: ("token", "b", "s.token = $1 AND ")
-        case .handle: ("handle", "t", "s.handle = $1 AND ")
-        case .subject: ("subject", "b", "s.subject = $1 AND ")
+        case .token: ("token", ["token": .bytes], "s.token = :token AND ")
+        case .handle: ("handle", ["handle": .text], "s.handle = :handle AND ")
+        case .subject: ("subject", ["subject": .bytes], "s.subject = :subject AND ")
         case .subjectExcept:
-            ("subject_except", "bb", "s.subject = $1 AND s.token <> $2 AND s.parent IS DISTINCT FROM $2 AND ")
-        case .sid: ("sid", "b", "s.sid = $1 AND ")
+            (
+                "subject_except", ["subject": .bytes, "current": .bytes],
+                "s.subject = :subject AND s.token <> :current AND s.parent IS DISTINCT FROM :current AND "
+            )
+        case .sid: ("sid", ["sid": .bytes], "s.sid = :sid AND ")
         case .logout(_?, _?, _):
             (
-                "logout", "bbB",
-                "(s.sid = $1 OR (s.subject = $2 AND s.sid IS NULL)) AND s.client = ANY ($3) AND "
+                "logout", ["sid": .bytes, "subject": .bytes, "clients": .bytesList],
+                "(s.sid = :sid OR (s.subject = :subject AND s.sid IS NULL)) AND s.client = ANY (:clients) AND "
             )
-        case .logout(_?, nil, _): ("logout_sid", "bB", "s.sid = $1 AND s.client = ANY ($2) AND ")
-        case .logout(nil, _, _): ("logout_subject", "bB", "s.subject = $1 AND s.client = ANY ($2) AND ")
-        case .provider: ("provider", "b", "s.provider = $1 AND ")
-        case .client: ("client", "b", "s.client = $1 AND ")
-        case .all: ("all", "", "")
+        case .logout(_?, nil, _):
+            ("logout_sid", ["sid": .bytes, "clients": .bytesList], "s.sid = :sid AND s.client = ANY (:clients) AND ")
+        case .logout(nil, _, _):
+            (
+                "logout_subject", ["subject": .bytes, "clients": .bytesList],
+                "s.subject = :subject AND s.client = ANY (:clients) AND "
+            )
+        case .provider: ("provider", ["provider": .bytes], "s.provider = :provider AND ")
+        case .client: ("client", ["client": .bytes], "s.client = :client AND ")
+        case .all: ("all", [:], "")
         }
     }
 }
 
 extension SessionSelector {
     /// The values of the selector's condition in PostgreSQL.
-    var parameters: [Parameter] {
+    var parameters: Named<Parameter> {
         switch self {
-        case .token(let digest), .subject(let digest), .sid(let digest), .provider(let digest), .client(let digest):
-            [.digest(digest)]
-        case .handle(let handle): [.text(handle.text)]
-        case .subjectExcept(let subject, let current): [.digest(subject), .digest(current)]
+        case .token(let digest): ["token": .digest(digest)]
+        case .subject(let digest): ["subject": .digest(digest)]
+        case .sid(let digest): ["sid": .digest(digest)]
+        case .provider(let digest): ["provider": .digest(digest)]
+        case .client(let digest): ["client": .digest(digest)]
+        case .handle(let handle): ["handle": .text(handle.text)]
+        case .subjectExcept(let subject, let current): ["subject": .digest(subject), "current": .digest(current)]
         case .logout(let sid, nil, let clients) where sid != nil:
-            [.digest(sid), .list(of: .bytes, clients.map { .digest($0) })]
+            ["sid": .digest(sid), "clients": .digests(clients)]
         case .logout(nil, let subject, let clients):
-            [.digest(subject), .list(of: .bytes, clients.map { .digest($0) })]
+            ["subject": .digest(subject), "clients": .digests(clients)]
         case .logout(let sid, let subject, let clients):
-            [.digest(sid), .digest(subject), .list(of: .bytes, clients.map { .digest($0) })]
-        case .all: []
+            ["sid": .digest(sid), "subject": .digest(subject), "clients": .digests(clients)]
+        case .all: [:]
         }
     }
 }
 
 extension SessionRow {
-    /// The values of `PostgreSQLSessionSQL.insert`, then those of `insertState` except the token.
-    var parameters: [Parameter] {
+    /// The values of `PostgreSQLSessionSQL.inserted`.
+    var parameters: Named<Parameter> {
         [
-            .digest(tokenDigest), .text(handle.text), .digest(subject), .digest(subjectAndClient), .digest(sid),
-            .digest(provider), .digest(client), .time(createdAt), .time(endedAt), .text(endReason?.rawValue),
-            .text(facts.keyID), .bytes(facts.envelope), .text(tokens?.keyID), .bytes(tokens?.envelope),
-            .time(lastUsedAt), .time(idleExpiresAt), .time(expiresAt), .time(tokenExpiresAt), .truth(refreshable),
-            .integer(tokenVersion), .integer(fence), .truth(subjectUnchecked), .truth(endedAt != nil),
+            "token": .digest(tokenDigest), "handle": .text(handle.text), "subject": .digest(subject),
+            "subject_and_client": .digest(subjectAndClient), "sid": .digest(sid), "provider": .digest(provider),
+            "client": .digest(client), "created_at": .time(createdAt), "ended_at": .time(endedAt),
+            "end_reason": .text(endReason?.rawValue), "facts_key": .text(facts.keyID), "facts": .bytes(facts.envelope),
+            "tokens_key": .text(tokens?.keyID), "tokens": .bytes(tokens?.envelope), "last_used_at": .time(lastUsedAt),
+            "idle_expires_at": .time(idleExpiresAt), "expires_at": .time(expiresAt),
+            "token_expires_at": .time(tokenExpiresAt), "refreshable": .truth(refreshable),
+            "token_version": .integer(tokenVersion), "fence": .integer(fence),
+            "subject_unchecked": .truth(subjectUnchecked), "ended": .truth(endedAt != nil),
         ]
     }
 }
 
 extension Lineage {
     /// The values of `parent, place`; NULL for a session without a parent.
-    static func parameters(_ lineage: Lineage?) -> [Parameter] { [.digest(lineage?.parent), .digest(lineage?.place)] }
+    static func parameters(_ lineage: Lineage?) -> Named<Parameter> {
+        ["parent": .digest(lineage?.parent), "place": .digest(lineage?.place)]
+    }
 }

@@ -2,13 +2,13 @@ package import Broker
 
 extension PostgreSQLStore {
     package func session(tokenDigest: Digest) async throws(StoreFailure) -> SessionRow? {
-        try await read(PostgreSQLSessionSQL.byToken, [.digest(tokenDigest)]) { rows in
+        try await read(PostgreSQLSessionSQL.byToken, ["token": .digest(tokenDigest)]) { rows in
             try rows.first { try SessionRow(&$0) }
         }
     }
 
     package func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow? {
-        try await read(PostgreSQLSessionSQL.byHandle, [.text(handle.text)]) { rows in
+        try await read(PostgreSQLSessionSQL.byHandle, ["handle": .text(handle.text)]) { rows in
             try rows.first { try SessionRow(&$0) }
         }
     }
@@ -23,9 +23,11 @@ extension PostgreSQLStore {
         // Unreadable rows are left out, and further rows are read in their place.
         while found.count < limit {
             let wanted = limit - found.count
-            let cursor = place.map { [Parameter.time($0.moment), .text($0.handle)] } ?? []
+            let cursor: Named<Parameter> =
+                place.map { ["after_moment": .time($0.moment), "after_handle": .text($0.handle)] } ?? [:]
             let values =
-                selector.parameters + cursor + (state == .live ? [.time(now)] : []) + [.integer(wanted)]
+                selector.parameters + cursor + (state == .live ? ["now": .time(now)] : [:])
+                + ["limit": .integer(wanted)]
             let statement = PostgreSQLSessionSQL.page(selector, state, after: place != nil)
             let listed = try await run(lane, [BoundStatement(statement, values)], isWrite: false) { rows in
                 try rows.map { row in
@@ -43,7 +45,9 @@ extension PostgreSQLStore {
     package func endSessions(
         _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> EndedBatch {
-        let values = selector.parameters + [.text(reason.rawValue), .time(now), .integer(max(limit, 0))]
+        let values =
+            selector.parameters
+            + ["reason": .text(reason.rawValue), "now": .time(now), "limit": .integer(max(limit, 0))]
         let batch = try await write(PostgreSQLSessionSQL.end(selector), values) { rows -> EndedBatch in
             let named = try rows.first { try $0.small() } ?? 0
             let ended = try rows.map { row -> Digest? in
@@ -62,8 +66,8 @@ extension PostgreSQLStore {
         let values =
             selector.parameters
             + [
-                .text(EndReason.providerLogout.rawValue), .time(now), .integer(max(limit, 1)), .digest(id),
-                .time(until),
+                "reason": .text(EndReason.providerLogout.rawValue), "now": .time(now), "limit": .integer(max(limit, 1)),
+                "id": .digest(id), "until": .time(until),
             ]
         let result = try await write(PostgreSQLSessionSQL.consume(selector), values) { rows -> LogoutTokenResult in
             let counts = try rows.first { (try $0.small(), try $0.small(), try $0.small()) }
@@ -88,9 +92,7 @@ extension PostgreSQLStore {
         of tokenDigests: [Digest]
     ) async throws(StoreFailure) -> [StandingSession] {
         guard !tokenDigests.isEmpty else { return [] }
-        return try await scan(PostgreSQLSessionSQL.tokenVersions, [.list(of: .bytes, tokenDigests.map { .digest($0) })])
-        {
-            rows in
+        return try await scan(PostgreSQLSessionSQL.tokenVersions, ["tokens": .digests(tokenDigests)]) { rows in
             try rows.map { row in
                 StandingSession(
                     tokenDigest: try row.digest(), version: try row.integer(), hasPresence: try row.truth())
@@ -103,7 +105,10 @@ extension PostgreSQLStore {
     ) async throws(StoreFailure) {
         try await write(
             PostgreSQLSessionSQL.slide,
-            [.digest(tokenDigest), .time(lastUsedAt), .time(idleExpiresAt), .time(aliveAt)]
+            [
+                "token": .digest(tokenDigest), "last_used_at": .time(lastUsedAt),
+                "idle_expires_at": .time(idleExpiresAt), "alive_at": .time(aliveAt),
+            ]
         ) { rows in _ = try rows.first { try $0.requireFormat() } }
     }
 }

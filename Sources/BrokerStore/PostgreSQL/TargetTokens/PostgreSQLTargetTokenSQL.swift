@@ -34,50 +34,56 @@ enum PostgreSQLTargetTokenSQL {
             EXECUTE FUNCTION audience_tokens_end_with_their_session();
         """
 
+    /// The parameters of the steps that store a row.
+    static let storing: Named<ParameterType> = [
+        "key": .bytes, "version": .integer, "stored_at": .integer, "used_at": .integer, "sealed_key": .text,
+        "sealed": .bytes,
+    ]
     private static let stored = "key, session, version, stored_at, used_at, sealed_key, sealed"
 
     static let byKey = Statement(
-        "audience", "bb",
+        "audience", ["key": .bytes, "session": .bytes],
         """
         SELECT \(TargetTokenRow.columns) FROM audience_tokens
-        WHERE key = $1 AND session = $2
-            AND EXISTS (SELECT FROM session_states st WHERE st.token = $2 AND NOT st.subject_unchecked AND NOT st.ended)
+        WHERE key = :key AND session = :session
+            AND EXISTS (SELECT FROM session_states st WHERE st.token = :session AND NOT st.subject_unchecked AND NOT st.ended)
         """)
     static let use = Statement(
-        "use_audience", "bi",
-        "UPDATE audience_tokens SET used_at = $2 WHERE key = $1 AND used_at < $2 AND format = 1")
+        "use_audience", ["key": .bytes, "used_at": .integer],
+        "UPDATE audience_tokens SET used_at = :used_at WHERE key = :key AND used_at < :used_at AND format = 1")
     static let insert = Statement(
-        "admin_insert_audience", "bbiiitb",
-        "INSERT INTO audience_tokens (\(stored)) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING")
+        "admin_insert_audience", storing + ["session": .bytes],
+        """
+        INSERT INTO audience_tokens (\(stored))
+        VALUES (:key, :session, :version, :stored_at, :used_at, :sealed_key, :sealed) ON CONFLICT DO NOTHING
+        """)
 
     /// Stores an exchanged token and releases its claim.
     ///
-    /// Values: the columns of the row, then the session's token version and tokens. The rows are locked in the same order as
-    /// for endings, and read in their current state.
+    /// The rows are locked in the same order as for endings, and read in their current state.
     static let keep = Statement(
-        "keep_audience", "bbiiitb" + "ib",
+        "keep_audience", storing + ["session": .bytes, "token_version": .integer, "tokens": .bytes],
         """
         WITH held AS MATERIALIZED (
             SELECT st.token FROM session_states st JOIN sessions s ON s.token = st.token
-            WHERE st.token = $2 AND st.token_version = $8 AND st.fence = $3 AND st.claim_until IS NOT NULL
-                AND NOT st.ended AND st.format = 1 AND (s.tokens = $9) IS NOT FALSE
+            WHERE st.token = :session AND st.token_version = :token_version AND st.fence = :version
+                AND st.claim_until IS NOT NULL
+                AND NOT st.ended AND st.format = 1 AND (s.tokens = :tokens) IS NOT FALSE
             FOR UPDATE OF st, s),
         released AS (
             UPDATE session_states st SET claim = NULL, claim_until = NULL, hold_until = NULL
             FROM held h WHERE st.token = h.token),
-        \(storing(from: "held", first: 1))
+        \(storing(from: "held"))
         SELECT count(*) FROM held
         """)
 
     /// The steps that store a row for the session of `step (token)`, and delete the tokens unused for longest if the session
     /// then has too many.
-    ///
-    /// The row's values begin at parameter `first`.
-    static func storing(from step: String, first: Int) -> String {
+    static func storing(from step: String) -> String {
         """
         stored AS (
             INSERT INTO audience_tokens (\(stored))
-            SELECT $\(first), h.token, $\(first + 2), $\(first + 3), $\(first + 4), $\(first + 5), $\(first + 6)
+            SELECT :key, h.token, :version, :stored_at, :used_at, :sealed_key, :sealed
             FROM \(step) h
             ON CONFLICT (key) DO UPDATE SET version = excluded.version, stored_at = excluded.stored_at,
                 used_at = excluded.used_at, sealed_key = excluded.sealed_key, sealed = excluded.sealed
@@ -85,18 +91,21 @@ enum PostgreSQLTargetTokenSQL {
         evicted AS (
             DELETE FROM audience_tokens WHERE key = ANY (ARRAY (
                 SELECT a.key FROM audience_tokens a
-                WHERE a.session = (SELECT h.token FROM \(step) h) AND a.key <> $\(first)
+                WHERE a.session = (SELECT h.token FROM \(step) h) AND a.key <> :key
                 ORDER BY a.used_at DESC OFFSET \(TargetTokenRow.perSession - 1))))
         """
     }
 }
 
 extension TargetTokenRow {
-    /// The values of `PostgreSQLTargetTokenSQL.insert`.
-    var parameters: [Parameter] {
+    /// The values of `PostgreSQLTargetTokenSQL.storing`.
+    var storedParameters: Named<Parameter> {
         [
-            .digest(key), .digest(session), .integer(version), .time(storedAt), .time(usedAt), .text(tokens.keyID),
-            .bytes(tokens.envelope),
+            "key": .digest(key), "version": .integer(version), "stored_at": .time(storedAt), "used_at": .time(usedAt),
+            "sealed_key": .text(tokens.keyID), "sealed": .bytes(tokens.envelope),
         ]
     }
+
+    /// The values of `PostgreSQLTargetTokenSQL.insert`.
+    var parameters: Named<Parameter> { storedParameters + ["session": .digest(session)] }
 }

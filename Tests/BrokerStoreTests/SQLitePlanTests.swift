@@ -17,9 +17,9 @@ struct SQLitePlanTests {
                 for isAfter in [false, true] {
                     let sql = SessionSQL.page(selector, state, after: isAfter)
                     let plan = try await store.scans.read { database in
-                        let values = Array(repeating: DatabaseValue.null, count: sql.count { $0 == "?" })
+                        let values = sql.names.map { _ in DatabaseValue.null }
                         return try Row.fetchAll(
-                            database, sql: "EXPLAIN QUERY PLAN " + sql, arguments: StatementArguments(values)
+                            database, sql: "EXPLAIN QUERY PLAN " + sql.text, arguments: StatementArguments(values)
                         )
                         .map { String.fromDatabaseValue($0["detail"]) ?? "" }
                     }

@@ -1,4 +1,5 @@
 import Broker
+import GRDB
 import Testing
 
 @testable import BrokerStore
@@ -70,6 +71,38 @@ struct StatementTests {
             #expect(statement.fault == nil, "\(statement.name)")
             #expect(
                 !statement.sql.contains(#/(^|[^:]):[a-z]/#), "\(statement.name)")
+        }
+    }
+
+    @Test("A value for SQLite is missing or surplus → an error with its name")
+    func sqlite() async throws {
+        try await TemporaryStore.with { store, _ in
+            let wrong: [(Named<DatabaseValue>, StatementFault)] = [
+                ([:], .missing("name")), (["name": "a".databaseValue, "owner": .null], .surplus("owner")),
+                (["names": "a".databaseValue], .missing("name")),
+                (["name": "a".databaseValue] + ["name": "b".databaseValue], .repeated("name")),
+            ]
+            for (values, fault) in wrong {
+                await #expect(throws: StoreFailure.unavailable("statement: \(fault)")) {
+                    try await store.readers.read { database in
+                        try database.first(UpkeepSQL.lease, values) { try $0.time() }
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("SQLite's own numbers of the parameters → in the order of the names")
+    func numbersOfSQLite() async throws {
+        let sql = NamedSQL("SELECT :second, :first, :second || ':none', x'00' WHERE 1 = :third")
+        #expect(sql.names == ["second", "first", "third"])
+        try await TemporaryStore.with { store, _ in
+            let row = try await store.readers.read { database in
+                try database.first(
+                    sql, ["first": "a".databaseValue, "third": 1.databaseValue, "second": "b".databaseValue]
+                ) { [try $0.text(), try $0.text(), try $0.text()] }
+            }
+            #expect(row == ["b", "a", "b:none"])
         }
     }
 }

@@ -80,7 +80,7 @@ package struct DatabaseCopy: Sendable {
             guard try database.tableExists(at.table),
                 try database.columns(in: at.table).contains(where: { $0.name == at.keyID })
             else { return [] }
-            let values = ["".databaseValue, [UInt8]().sql, sampled.databaseValue]
+            let values: Named = ["key_id": "".databaseValue, "after": [UInt8]().sql, "limit": sampled.databaseValue]
             return try database.rows(AdministrationSQL.sealed(place), values) { try $0.sealedValue(of: place) }
                 .compactMap(\.row)
         }

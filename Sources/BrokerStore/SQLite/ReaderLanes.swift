@@ -211,6 +211,7 @@ extension StoreFailure {
         case let failure as StoreFailure: self = failure
         case let error as DatabaseError where error.resultCode == .SQLITE_FULL: self = .full
         case let error as DatabaseError: self = .unavailable("SQLite \(error.extendedResultCode.rawValue)")
+        case let fault as StatementFault: self = .unavailable("statement: \(fault)")
         default: self = .unavailable("database")
         }
     }

@@ -111,7 +111,7 @@ extension SQLiteStore {
         var known: Set<UInt64> = []
         let file = try EndingsFile(place, step: step) { known.insert(beginning($0.tokenDigest)) }
         let missing = try pool.read { database in
-            try database.rows(SessionSQL.tombstones, []) { columns -> EndingEntry? in
+            try database.rows(SessionSQL.tombstones, [:]) { columns -> EndingEntry? in
                 let (tokenDigest, at) = (try? columns.digest(), try columns.time())
                 guard let tokenDigest, let reason = EndReason(rawValue: try columns.text()),
                     !known.contains(beginning(tokenDigest))
@@ -193,8 +193,8 @@ extension SQLiteStore {
                 guard allowed else { throw StoreOpenFailure.needsMigration(found: found, known: Schema.newest) }
                 try database.execute(sql: migration.sql)
                 try database.execute(
-                    sql: "INSERT INTO schema_version (version, readable_from) VALUES (?, ?)",
-                    arguments: [migration.version, migration.readableFrom])
+                    sql: "INSERT INTO schema_version (version, readable_from) VALUES (:version, :readable_from)",
+                    arguments: ["version": migration.version, "readable_from": migration.readableFrom])
             }
             return .commit
         }

@@ -117,7 +117,8 @@ package final class SQLiteStore: BrokerStore {
     package func backUp(to path: String) async throws(StoreOpenFailure) {
         try DatabaseFiles.createFile(path)
         do throws(StoreFailure) {
-            try await scans.read { database in try database.execute(sql: "VACUUM INTO ?", arguments: [path]) }
+            try await scans.read { database in try database.execute(sql: "VACUUM INTO :path", arguments: ["path": path])
+            }
         } catch {
             DatabaseFiles.removeFile(path)
             if case .full = error { throw .database("the disk is full") }
@@ -128,7 +129,7 @@ package final class SQLiteStore: BrokerStore {
     /// Returns a setting of the writing connection, as SQLite reports it (`synchronous`: 2 is FULL).
     package func setting(_ pragma: SQLiteSetting) async throws(StoreFailure) -> Int {
         try await writer.write { database in
-            try database.first("PRAGMA \(pragma.rawValue)", []) { try $0.small() } ?? -1
+            try database.first(NamedSQL("PRAGMA \(pragma.rawValue)"), [:]) { try $0.small() } ?? -1
         }
     }
 }

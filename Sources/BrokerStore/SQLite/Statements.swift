@@ -5,19 +5,19 @@ import GRDB
 extension Database {
     /// Runs a statement, prepared once for each connection, and returns the number of changed rows.
     @discardableResult
-    func change(_ sql: String, _ values: [DatabaseValue]) throws -> Int {
-        let statement = try cachedStatement(sql: sql)
-        statement.setUncheckedArguments(StatementArguments(of: values))
+    func change(_ sql: NamedSQL, _ values: Named<DatabaseValue>) throws -> Int {
+        let statement = try cachedStatement(sql: sql.text)
+        statement.setUncheckedArguments(try StatementArguments(of: values, for: sql))
         try statement.execute()
         return changesCount
     }
 
     /// Runs a query, prepared once for each connection, and returns its decoded rows.
     func rows<Value>(
-        _ sql: String, _ values: [DatabaseValue], _ decode: (inout Columns) throws -> Value
+        _ sql: NamedSQL, _ values: Named<DatabaseValue>, _ decode: (inout Columns) throws -> Value
     ) throws -> [Value] {
-        let statement = try cachedStatement(sql: sql)
-        statement.setUncheckedArguments(StatementArguments(of: values))
+        let statement = try cachedStatement(sql: sql.text)
+        statement.setUncheckedArguments(try StatementArguments(of: values, for: sql))
         let cursor = try CurrentRow.fetchCursor(statement)
         var decoded: [Value] = []
         while let row = try cursor.next() {
@@ -29,7 +29,7 @@ extension Database {
 
     /// Runs a query that returns at most one row.
     func first<Value>(
-        _ sql: String, _ values: [DatabaseValue], _ decode: (inout Columns) throws -> Value
+        _ sql: NamedSQL, _ values: Named<DatabaseValue>, _ decode: (inout Columns) throws -> Value
     ) throws -> Value? {
         try rows(sql, values, decode).first
     }
@@ -63,10 +63,13 @@ extension Optional<Duration> {
 }
 
 extension StatementArguments {
-    /// Creates arguments from database values.
+    /// Creates arguments from the values of a statement; throws unless the names are exactly those of the parameters.
     ///
-    /// GRDB's initializer for a sequence of one type is slower, because it uses a key path for each value.
-    fileprivate init(of values: [DatabaseValue]) { self.init(values.map { $0 as (any DatabaseValueConvertible)? }) }
+    /// GRDB's arguments with names are slower, because they make a dictionary for each call. Its initializer for a sequence
+    /// of one type is slower as well, because it uses a key path for each value.
+    fileprivate init(of values: Named<DatabaseValue>, for sql: NamedSQL) throws(StatementFault) {
+        self.init(try values.ordered(by: sql.names).pairs.map { _, value in value as (any DatabaseValueConvertible)? })
+    }
 }
 
 /// The current row of a statement, valid until its next step.

@@ -11,7 +11,7 @@ extension SQLiteStore: StoreAdministration {
         var counts: [StoredKind: Int] = [:]
         for kind in StoredKind.allCases {
             counts[kind] = try await scans.read { database in
-                try database.first(AdministrationSQL.count(kind), []) { try $0.small() } ?? 0
+                try database.first(AdministrationSQL.count(kind), [:]) { try $0.small() } ?? 0
             }
         }
         return counts
@@ -19,7 +19,7 @@ extension SQLiteStore: StoreAdministration {
 
     package func liveSessions(now: WallTime) async throws(StoreFailure) -> Int {
         try await scans.read { database in
-            try database.first(AdministrationSQL.liveSessions, [now.sql]) { try $0.small() } ?? 0
+            try database.first(AdministrationSQL.liveSessions, ["now": now.sql]) { try $0.small() } ?? 0
         }
     }
 
@@ -35,7 +35,8 @@ extension SQLiteStore: StoreAdministration {
             default: (cursor ?? []).sql
             }
         return try await scans.read { database in
-            let listed = try database.rows(AdministrationSQL.page(kind), [start, limit.databaseValue]) { columns in
+            let values: Named = ["after": start, "limit": limit.databaseValue]
+            let listed = try database.rows(AdministrationSQL.page(kind), values) { columns in
                 let key: [UInt8] =
                     switch kind {
                     case .audit: try columns.integer().bigEndianBytes
@@ -62,7 +63,9 @@ extension SQLiteStore: StoreAdministration {
         of place: SealedPlace, notUnder keyID: String, after cursor: Digest?, limit: Int
     ) async throws(StoreFailure) -> SealedPage {
         let limit = max(limit, 1)
-        let values = [keyID.databaseValue, (cursor?.bytes ?? []).sql, limit.databaseValue]
+        let values: Named = [
+            "key_id": keyID.databaseValue, "after": (cursor?.bytes ?? []).sql, "limit": limit.databaseValue,
+        ]
         return try await scans.read { database in
             let listed = try database.rows(AdministrationSQL.sealed(place), values) { try $0.sealedValue(of: place) }
             return SealedPage(listed, limit: limit)
@@ -78,8 +81,8 @@ extension SQLiteStore: StoreAdministration {
                     + database.change(
                         AdministrationSQL.reseal(old.place),
                         [
-                            new.keyID.databaseValue, new.envelope.sql, old.key.sql, old.sealed.keyID.databaseValue,
-                            old.sealed.envelope.sql,
+                            "new_key": new.keyID.databaseValue, "new": new.envelope.sql, "row": old.key.sql,
+                            "old_key": old.sealed.keyID.databaseValue, "old": old.sealed.envelope.sql,
                         ])
             }
         }
@@ -90,7 +93,7 @@ extension SQLiteStore: StoreAdministration {
         for place in SealedPlace.allCases {
             var last = Int64.min
             while true {
-                let values = [last.databaseValue, Self.counted.databaseValue]
+                let values: Named = ["after": last.databaseValue, "limit": Self.counted.databaseValue]
                 let page = try await scans.read { database in
                     try database.rows(AdministrationSQL.use(place), values) { columns in
                         (columns.optionalText(), try columns.small(), try columns.integer(), try columns.small())
@@ -102,7 +105,7 @@ extension SQLiteStore: StoreAdministration {
             }
         }
         let exchanges = try await scans.read { database in
-            try database.rows(AdministrationSQL.exchangeUse, [exchangesSince.sql]) { columns in
+            try database.rows(AdministrationSQL.exchangeUse, ["since": exchangesSince.sql]) { columns in
                 (try columns.text(), try columns.small())
             }
         }
@@ -125,18 +128,19 @@ extension StoredRow {
 extension Database {
     fileprivate func insert(_ row: StoredRow, _ clock: ClaimClock) throws {
         switch row {
-        case .login(let row): try change(LoginSQL.insert + " ON CONFLICT DO NOTHING", row.values)
+        case .login(let row): try change(AdministrationSQL.insertLogin, row.values)
         case .handoff(let row): try change(AdministrationSQL.insertHandoff, row.values)
         case .registration(let row): try change(RegistrationSQL.insert, row.values)
         case .exchange(let row):
             try change(AdministrationSQL.insertExchange, row.values(clock) + row.outcome.values)
         case .session(let row, let marks):
-            guard try change(SessionSQL.insert + " ON CONFLICT DO NOTHING", row.values) == 1, row.endedAt == nil else {
+            guard try change(AdministrationSQL.insertSession, row.values) == 1, row.endedAt == nil else {
                 return
             }
             if let sealed = row.presence?.sealed {
-                let values = [
-                    row.tokenDigest.sql, sealed.keyID.databaseValue, sealed.envelope.sql, 0.databaseValue,
+                let values: Named = [
+                    "presence_key": sealed.keyID.databaseValue, "presence": sealed.envelope.sql,
+                    "version_step": 0.databaseValue, "token": row.tokenDigest.sql,
                 ]
                 try change(StepUpSQL.registerPresence, values)
             }
@@ -145,11 +149,14 @@ extension Database {
             try change(RefreshSQL.mark, values)
         case .outbox(let row): try change(UpkeepSQL.addOutbox, row.values)
         case .targetToken(let row): try change(TargetTokenSQL.insert, row.values)
-        case .logoutToken(let id, let until): try change(AdministrationSQL.insertLogoutToken, [id.sql, until.sql])
+        case .logoutToken(let id, let until):
+            try change(AdministrationSQL.insertLogoutToken, ["id": id.sql, "until": until.sql])
         case .lease(let name, let owner, let until):
-            try change(AdministrationSQL.insertLease, [name.databaseValue, owner.databaseValue, until.sql])
+            let values: Named = ["name": name.databaseValue, "owner": owner.databaseValue, "until": until.sql]
+            try change(AdministrationSQL.insertLease, values)
         case .seals(let key, let count):
-            try change(AdministrationSQL.insertSeals, [key.databaseValue, count.databaseValue])
+            let values: Named = ["key": key.databaseValue, "seals": count.databaseValue]
+            try change(AdministrationSQL.insertSeals, values)
         case .audit(let row): try change(UpkeepSQL.appendAudit, row.values)
         }
     }

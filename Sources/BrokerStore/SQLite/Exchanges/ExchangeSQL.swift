@@ -9,44 +9,55 @@ enum ExchangeSQL {
         format, key, proof, salt, key_id, fence, attempts, created_at, outcome, outcome_digest, spent_reason, gate_kind, \
         gate, claim, claim_until, claim_epoch
         """
-    static let insert = """
+    static let insert = NamedSQL(
+        """
         INSERT INTO exchanges (key, proof, salt, key_id, fence, claim_until, attempts, created_at, outcome,
             outcome_digest, spent_reason, gate_kind, gate, claim, claim_epoch)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, NULL, NULL, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
-        """
-    static let byKey = "SELECT \(columns) FROM exchanges WHERE key = ?"
-    static let withdraw = "DELETE FROM exchanges WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1"
+        VALUES (:key, :proof, :salt, :key_id, :fence, :claim_until, :attempts, :created_at, 0, NULL, NULL, :gate_kind,
+            :gate, :claim, :claim_epoch) ON CONFLICT (key) DO NOTHING
+        """)
+    static let byKey = NamedSQL("SELECT \(columns) FROM exchanges WHERE key = :key")
+    static let withdraw = NamedSQL(
+        "DELETE FROM exchanges WHERE key = :key AND fence = :fence AND outcome = 0 AND format = 1")
     /// Marks an exchange whose owner is dead as spent, with the reason "unknown" (4).
     ///
-    /// Claims of this process that lapsed between the moments `?4` and `?5` are spared. A claim of another process has
+    /// Claims of this process that lapsed between the moments `spared_from` and `spared_to` are spared. A claim of another process has
     /// lapsed, because its owner is gone.
-    static let lapse = """
+    static let lapse = NamedSQL(
+        """
         UPDATE exchanges SET outcome = 4, spent_reason = 4
-        WHERE key = ?1 AND outcome = 0 AND format = 1
-            AND (claim_epoch IS NOT ?3 OR (claim_until <= ?2 AND coalesce(claim_until NOT BETWEEN ?4 AND ?5, true)))
+        WHERE key = :key AND outcome = 0 AND format = 1
+            AND (claim_epoch IS NOT :claim_epoch OR (claim_until <= :moment
+                AND coalesce(claim_until NOT BETWEEN :spared_from AND :spared_to, true)))
         RETURNING \(columns)
+        """)
+    static let claimAgain = NamedSQL(
         """
-    static let claimAgain = """
-        UPDATE exchanges SET outcome = 0, fence = fence + 1, attempts = attempts + 1, claim_until = ?, gate_kind = ?,
-            gate = ?, claim = ?, claim_epoch = ?
-        WHERE key = ? AND outcome = 1 AND fence = ? AND attempts < ? AND format = 1 RETURNING \(columns)
+        UPDATE exchanges SET outcome = 0, fence = fence + 1, attempts = attempts + 1, claim_until = :claim_until,
+            gate_kind = :gate_kind, gate = :gate, claim = :claim, claim_epoch = :claim_epoch
+        WHERE key = :key AND outcome = 1 AND fence = :fence AND attempts < :most_attempts AND format = 1 RETURNING \(columns)
+        """)
+    static let renew = NamedSQL(
         """
-    static let renew = """
-        UPDATE exchanges SET claim_until = ? WHERE key = ? AND fence = ? AND claim_epoch = ? AND outcome = 0 AND format = 1
+        UPDATE exchanges SET claim_until = :claim_until WHERE key = :key AND fence = :fence AND claim_epoch = :claim_epoch
+            AND outcome = 0 AND format = 1
+        """)
+    static let release = NamedSQL(
         """
-    static let release = """
-        UPDATE exchanges SET outcome = 1, attempts = max(attempts - ?, 0)
-        WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1 RETURNING gate_kind, gate
+        UPDATE exchanges SET outcome = 1, attempts = max(attempts - :uncounted, 0)
+        WHERE key = :key AND fence = :fence AND outcome = 0 AND format = 1 RETURNING gate_kind, gate
+        """)
+    static let settle = NamedSQL(
         """
-    static let settle = """
-        UPDATE exchanges SET outcome = ?, outcome_digest = ?, spent_reason = ?
-        WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1 RETURNING gate_kind, gate
+        UPDATE exchanges SET outcome = :outcome, outcome_digest = :outcome_digest, spent_reason = :spent_reason
+        WHERE key = :key AND fence = :fence AND outcome = 0 AND format = 1 RETURNING gate_kind, gate
+        """)
+    static let beyondLimit = NamedSQL(
         """
-    static let beyondLimit = """
         SELECT id, token FROM sessions
-        WHERE subject_and_client = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2
-        ORDER BY created_at DESC, handle DESC LIMIT -1 OFFSET ?3
-        """
+        WHERE subject_and_client = :subject_and_client AND ended_at IS NULL AND idle_expires_at > :now AND expires_at > :now
+        ORDER BY created_at DESC, handle DESC LIMIT -1 OFFSET :others
+        """)
 }
 
 extension ExchangeRow {
@@ -63,34 +74,41 @@ extension ExchangeRow {
     }
 
     /// The values of `ExchangeSQL.insert`.
-    func values(_ clock: ClaimClock) -> [DatabaseValue] {
+    func values(_ clock: ClaimClock) -> Named<DatabaseValue> {
         [
-            key.sql, proof.sql, salt.sql, keyID.databaseValue, fence.databaseValue,
-            Optional(clock.moment + claimFor).sql, attempts.databaseValue, createdAt.sql,
-        ] + gate.values + [claim.bytes.sql, clock.epoch.databaseValue]
+            "key": key.sql, "proof": proof.sql, "salt": salt.sql, "key_id": keyID.databaseValue,
+            "fence": fence.databaseValue, "claim_until": Optional(clock.moment + claimFor).sql,
+            "attempts": attempts.databaseValue, "created_at": createdAt.sql,
+        ] + gate.values + ["claim": claim.bytes.sql, "claim_epoch": clock.epoch.databaseValue]
     }
 }
 
 extension ExchangeRow.Outcome {
     /// The values of `outcome, outcome_digest, spent_reason`.
-    var values: [DatabaseValue] {
+    var values: Named<DatabaseValue> {
         switch self {
-        case .calling: [0.databaseValue, .null, .null]
-        case .released: [1.databaseValue, .null, .null]
-        case .session(let tokenDigest): [2.databaseValue, tokenDigest.sql, .null]
-        case .registration(let key): [3.databaseValue, key.sql, .null]
-        case .spent(let reason): [4.databaseValue, .null, reason.rawValue.databaseValue]
+        case .calling: Self.values(0, .null, .null)
+        case .released: Self.values(1, .null, .null)
+        case .session(let tokenDigest): Self.values(2, tokenDigest.sql, .null)
+        case .registration(let key): Self.values(3, key.sql, .null)
+        case .spent(let reason): Self.values(4, .null, reason.rawValue.databaseValue)
         }
+    }
+
+    private static func values(
+        _ kind: Int, _ digest: DatabaseValue, _ reason: DatabaseValue
+    ) -> Named<DatabaseValue> {
+        ["outcome": kind.databaseValue, "outcome_digest": digest, "spent_reason": reason]
     }
 }
 
 extension ExchangeGate {
     /// The values of `gate_kind, gate`.
-    var values: [DatabaseValue] {
+    var values: Named<DatabaseValue> {
         switch self {
-        case .none: [0.databaseValue, .null]
-        case .login(let state): [1.databaseValue, state.sql]
-        case .registration(let key): [2.databaseValue, key.sql]
+        case .none: ["gate_kind": 0.databaseValue, "gate": .null]
+        case .login(let state): ["gate_kind": 1.databaseValue, "gate": state.sql]
+        case .registration(let key): ["gate_kind": 2.databaseValue, "gate": key.sql]
         }
     }
 }

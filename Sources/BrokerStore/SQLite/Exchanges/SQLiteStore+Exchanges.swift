@@ -14,20 +14,21 @@ extension SQLiteStore {
             // same transaction.
             if try database.change(ExchangeSQL.insert, row.values(clock)) == 1 {
                 if try gates.take(row.gate, for: row.key, now: row.createdAt) { return .claimed(row) }
-                try database.change(ExchangeSQL.withdraw, [row.key.sql, row.fence.databaseValue])
+                try database.change(ExchangeSQL.withdraw, ["key": row.key.sql, "fence": row.fence.databaseValue])
                 return .gateClosed
             }
             guard
-                let standing = try database.first(ExchangeSQL.byKey, [row.key.sql], { try ExchangeRow(&$0, clock) })
+                let standing = try database.first(
+                    ExchangeSQL.byKey, ["key": row.key.sql], { try ExchangeRow(&$0, clock) })
             else { throw StoreFailure.unavailable("an exchange vanished") }
             // The caller repeats its own claim because the response was lost.
             if standing.outcome == .calling, standing.claim == row.claim { return .claimed(standing) }
             if let spent = try database.first(
                 ExchangeSQL.lapse,
                 [
-                    row.key.sql, Optional(clock.moment).sql, clock.epoch.databaseValue,
-                    spared.lapsedFor.map { clock.moment - $0.upperBound }.sql,
-                    spared.lapsedFor.map { clock.moment - $0.lowerBound }.sql,
+                    "key": row.key.sql, "claim_epoch": clock.epoch.databaseValue, "moment": Optional(clock.moment).sql,
+                    "spared_from": spared.lapsedFor.map { clock.moment - $0.upperBound }.sql,
+                    "spared_to": spared.lapsedFor.map { clock.moment - $0.lowerBound }.sql,
                 ],
                 { try ExchangeRow(&$0, clock) })
             {
@@ -38,11 +39,11 @@ extension SQLiteStore {
                 return .existing(standing)
             }
             guard try gates.take(row.gate, for: row.key, now: row.createdAt) else { return .gateClosed }
-            let values =
-                [Optional(clock.moment + row.claimFor).sql] + row.gate.values
+            let values: Named<DatabaseValue> =
+                ["claim_until": Optional(clock.moment + row.claimFor).sql] + row.gate.values
                 + [
-                    row.claim.bytes.sql, clock.epoch.databaseValue, row.key.sql, standing.fence.databaseValue,
-                    maximumAttempts.databaseValue,
+                    "claim": row.claim.bytes.sql, "claim_epoch": clock.epoch.databaseValue, "key": row.key.sql,
+                    "fence": standing.fence.databaseValue, "most_attempts": maximumAttempts.databaseValue,
                 ]
             guard let claimed = try database.first(ExchangeSQL.claimAgain, values, { try ExchangeRow(&$0, clock) })
             else {
@@ -56,7 +57,7 @@ extension SQLiteStore {
         let claimClock = claimClock
         return try await readers.read { database in
             let clock = claimClock()
-            return try database.first(ExchangeSQL.byKey, [key.sql]) { try ExchangeRow(&$0, clock) }
+            return try database.first(ExchangeSQL.byKey, ["key": key.sql]) { try ExchangeRow(&$0, clock) }
         }
     }
 
@@ -67,7 +68,10 @@ extension SQLiteStore {
         return try await writer.write { database in
             try database.change(
                 ExchangeSQL.renew,
-                [Optional(monotonic() + lifetime).sql, key.sql, fence.databaseValue, epoch.databaseValue]) == 1
+                [
+                    "claim_until": Optional(monotonic() + lifetime).sql, "key": key.sql, "fence": fence.databaseValue,
+                    "claim_epoch": epoch.databaseValue,
+                ]) == 1
         }
     }
 
@@ -76,7 +80,9 @@ extension SQLiteStore {
     ) async throws(StoreFailure) -> Bool {
         let pending = pendingLogins
         return try await writer.write { database in
-            let values = [(countingAttempt ? 0 : 1).databaseValue, key.sql, fence.databaseValue]
+            let values: Named = [
+                "uncounted": (countingAttempt ? 0 : 1).databaseValue, "key": key.sql, "fence": fence.databaseValue,
+            ]
             guard let gate = try database.first(ExchangeSQL.release, values, { try ExchangeGate(&$0) }) else {
                 return false
             }
@@ -91,13 +97,13 @@ extension SQLiteStore {
         let pending = pendingLogins
         return try await writer.write { database in
             for row in outbox { try database.change(UpkeepSQL.addOutbox, row.values) }
-            let values = outcome.values + [key.sql, fence.databaseValue]
+            let values = outcome.values + ["key": key.sql, "fence": fence.databaseValue]
             guard let gate = try database.first(ExchangeSQL.settle, values, { try ExchangeGate(&$0) }) else {
                 return false
             }
             var reopened = false
             if outcome == .spent(.registrationRejected), case .registration(let registration) = gate {
-                reopened = try database.change(RegistrationSQL.resubmit, [registration.sql]) == 1
+                reopened = try database.change(RegistrationSQL.resubmit, ["key": registration.sql]) == 1
             }
             if !reopened { try Gates(database: database, pending: pending).close(gate) }
             if let registration { try database.change(RegistrationSQL.insert, registration.values) }
@@ -117,7 +123,9 @@ extension SQLiteStore {
             beyond(ended?.beyondLimit ?? [])
         }
         return try await writer.write(committed: note) { database in
-            let values = ExchangeRow.Outcome.session(session.tokenDigest).values + [key.sql, fence.databaseValue]
+            let values =
+                ExchangeRow.Outcome.session(session.tokenDigest).values
+                + ["key": key.sql, "fence": fence.databaseValue]
             guard let gate = try database.first(ExchangeSQL.settle, values, { try ExchangeGate(&$0) }) else {
                 return nil
             }
@@ -129,7 +137,10 @@ extension SQLiteStore {
             }
             let excess = try database.rows(
                 ExchangeSQL.beyondLimit,
-                [session.subjectAndClient.sql, now.sql, max(sessionLimit - 1, 0).databaseValue],
+                [
+                    "subject_and_client": session.subjectAndClient.sql, "now": now.sql,
+                    "others": max(sessionLimit - 1, 0).databaseValue,
+                ],
                 NamedSession.init)
             for name in excess where try database.end(name, .sessionLimit, now) {
                 if let tokenDigest = name.tokenDigest { ended.beyondLimit.append(tokenDigest) }
@@ -149,13 +160,17 @@ private struct Gates {
         switch gate {
         case .none: return true
         case .login(let state):
-            let expiresAt = try database.first(LoginSQL.take, [key.sql, state.sql, now.sql]) { try $0.time() }
+            let values: Named = ["exchange": key.sql, "state": state.sql, "now": now.sql]
+            let expiresAt = try database.first(LoginSQL.take, values) { try $0.time() }
             guard let expiresAt else { return false }
             pending.removed(expiresAt: expiresAt)
-            try database.change(HandoffSQL.keepLonger, [now.advanced(by: RetentionPeriods.spent).sql, state.sql])
+            try database.change(
+                HandoffSQL.keepLonger,
+                ["kept_until": now.advanced(by: RetentionPeriods.spent).sql, "login": state.sql])
             return true
         case .registration(let registration):
-            return try database.change(RegistrationSQL.take, [key.sql, registration.sql, now.sql]) == 1
+            let values: Named = ["exchange": key.sql, "key": registration.sql, "now": now.sql]
+            return try database.change(RegistrationSQL.take, values) == 1
         }
     }
 
@@ -163,17 +178,18 @@ private struct Gates {
         switch gate {
         case .none: break
         case .login(let state):
-            let expiresAt = try database.first(LoginSQL.giveBack, [state.sql, key.sql]) { try $0.time() }
+            let values: Named = ["state": state.sql, "exchange": key.sql]
+            let expiresAt = try database.first(LoginSQL.giveBack, values) { try $0.time() }
             if let expiresAt { pending.added(expiresAt: expiresAt) }
-        case .registration(let key): try database.change(RegistrationSQL.giveBack, [key.sql])
+        case .registration(let key): try database.change(RegistrationSQL.giveBack, ["key": key.sql])
         }
     }
 
     func close(_ gate: ExchangeGate) throws {
         switch gate {
         case .none: break
-        case .login(let state): try database.change(LoginSQL.close, [state.sql])
-        case .registration(let key): try database.change(RegistrationSQL.close, [key.sql])
+        case .login(let state): try database.change(LoginSQL.close, ["state": state.sql])
+        case .registration(let key): try database.change(RegistrationSQL.close, ["key": key.sql])
         }
     }
 }

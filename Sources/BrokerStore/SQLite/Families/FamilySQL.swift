@@ -1,20 +1,24 @@
 /// The statements for child sessions.
 enum FamilySQL {
-    static let children = """
+    static let children = NamedSQL(
+        """
         SELECT \(SessionSQL.columns) FROM sessions
-        WHERE parent = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2 AND format = 1
+        WHERE parent = :parent AND ended_at IS NULL AND idle_expires_at > :now AND expires_at > :now AND format = 1
         ORDER BY created_at, handle
-        """
+        """)
     /// Finds a session that may have children at the given time.
-    static let parent = """
+    static let parent = NamedSQL(
+        """
         SELECT 1 FROM sessions
-        WHERE token = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2 AND parent IS NULL
+        WHERE token = :token AND ended_at IS NULL AND idle_expires_at > :now AND expires_at > :now AND parent IS NULL
             AND format = 1
-        """
+        """)
     /// Finds the child, live or lapsed, that has a place in a family.
-    static let inPlace = "SELECT id, token FROM sessions WHERE parent = ?1 AND ended_at IS NULL AND place = ?2"
-    static let otherPlaces = """
-        SELECT count(*) FROM sessions
-        WHERE parent = ?1 AND ended_at IS NULL AND place <> ?2 AND idle_expires_at > ?3 AND expires_at > ?3
+    static let inPlace = NamedSQL(
+        "SELECT id, token FROM sessions WHERE parent = :parent AND ended_at IS NULL AND place = :place")
+    static let otherPlaces = NamedSQL(
         """
+        SELECT count(*) FROM sessions
+        WHERE parent = :parent AND ended_at IS NULL AND place <> :place AND idle_expires_at > :now AND expires_at > :now
+        """)
 }

@@ -7,7 +7,7 @@ extension SQLiteStore {
         let pending = endings.snapshot()
         let rows = try await readers.read { database in
             try parents.flatMap { parent in
-                try database.rows(FamilySQL.children, [parent.sql, now.sql]) { try? SessionRow(&$0) }
+                try database.rows(FamilySQL.children, ["parent": parent.sql, "now": now.sql]) { try? SessionRow(&$0) }
             }
         }
         return rows.compactMap { $0 }.filter { pending.applied(to: $0).endedAt == nil }
@@ -18,14 +18,15 @@ extension SQLiteStore {
         let note = noting(.replaced, row.createdAt)
         return try await writer.write(committed: { if case .made(let replaced) = $0 { note(replaced) } }) { database in
             let now = row.createdAt
-            guard try database.first(FamilySQL.parent, [lineage.parent.sql, now.sql], { _ in true }) == true else {
+            let parent: Named = ["token": lineage.parent.sql, "now": now.sql]
+            guard try database.first(FamilySQL.parent, parent, { _ in true }) == true else {
                 return .parentEnded
             }
-            if try database.first(SessionSQL.exists, [row.tokenDigest.sql], { _ in true }) == true {
+            if try database.first(SessionSQL.exists, ["token": row.tokenDigest.sql], { _ in true }) == true {
                 return .made(replaced: [])
             }
-            let place = [lineage.parent.sql, lineage.place.sql]
-            let others = try database.first(FamilySQL.otherPlaces, place + [now.sql]) { try $0.small() } ?? 0
+            let place: Named = ["parent": lineage.parent.sql, "place": lineage.place.sql]
+            let others = try database.first(FamilySQL.otherPlaces, place + ["now": now.sql]) { try $0.small() } ?? 0
             guard others < places else { return .full }
             let before = try database.rows(FamilySQL.inPlace, place, NamedSession.init)
             let replaced = try before.filter { try database.end($0, .replaced, now) }

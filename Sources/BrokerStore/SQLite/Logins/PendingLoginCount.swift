@@ -33,7 +33,7 @@ final class PendingLoginCount: Sendable {
             if now < current.nextExpiry || early { return false }
         }
         let (count, nextExpiry) =
-            try database.first(LoginSQL.countPending, [now.sql]) { columns in
+            try database.first(LoginSQL.countPending, ["now": now.sql]) { columns in
                 (try columns.small(), columns.optionalTime())
             } ?? (0, nil)
         state.withLock { state in

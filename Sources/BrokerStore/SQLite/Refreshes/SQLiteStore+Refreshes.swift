@@ -10,7 +10,7 @@ extension SQLiteStore {
             let moment = clock.moment
             guard
                 var stored = try database.first(
-                    RefreshSQL.marks, [claim.tokenDigest.sql], { try StoredMarks(&$0, clock) }),
+                    RefreshSQL.marks, ["token": claim.tokenDigest.sql], { try StoredMarks(&$0, clock) }),
                 stored.isLive(at: claim.now)
             else { return .gone }
             guard stored.tokenVersion == claim.tokenVersion else { return .moved }
@@ -34,7 +34,8 @@ extension SQLiteStore {
             try database.change(
                 RefreshSQL.renew,
                 [
-                    Optional(monotonic() + lifetime).sql, tokenDigest.sql, fence.databaseValue, epoch.databaseValue,
+                    "claim_until": Optional(monotonic() + lifetime).sql, "token": tokenDigest.sql,
+                    "fence": fence.databaseValue, "claim_epoch": epoch.databaseValue,
                 ]) == 1
         }
     }
@@ -44,7 +45,9 @@ extension SQLiteStore {
         let isEnding = endings.ending(tokenDigest) != nil
         return try await readers.read { database in
             let clock = claimClock()
-            let stored = try database.first(RefreshSQL.marks, [tokenDigest.sql]) { try StoredMarks(&$0, clock) }
+            let stored = try database.first(RefreshSQL.marks, ["token": tokenDigest.sql]) {
+                try StoredMarks(&$0, clock)
+            }
             return stored.map { stored in
                 RefreshState(
                     tokenVersion: stored.tokenVersion,
@@ -57,21 +60,23 @@ extension SQLiteStore {
     package func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
         guard endings.ending(commit.tokenDigest) == nil else { return .ended }
         return try await writer.write { database in
-            let values = [
-                commit.answerLost.databaseValue, commit.subjectUnchecked.databaseValue,
-                commit.tokens.keyID.databaseValue, commit.tokens.envelope.sql,
-                commit.facts?.keyID.databaseValue ?? .null, commit.facts?.envelope.sql ?? .null,
-                commit.tokenExpiresAt.sql, commit.refreshable.databaseValue, commit.expiresAt.sql,
-                commit.tokenDigest.sql,
-                commit.tokenVersion.databaseValue, commit.formerFacts?.envelope.sql ?? .null,
-                commit.formerTokens?.envelope.sql ?? .null,
+            let values: Named<DatabaseValue> = [
+                "answer_lost": commit.answerLost.databaseValue,
+                "subject_unchecked": commit.subjectUnchecked.databaseValue,
+                "tokens_key": commit.tokens.keyID.databaseValue, "tokens": commit.tokens.envelope.sql,
+                "facts_key": commit.facts?.keyID.databaseValue ?? .null,
+                "former_facts": commit.formerFacts?.envelope.sql ?? .null,
+                "facts": commit.facts?.envelope.sql ?? .null, "token_expires_at": commit.tokenExpiresAt.sql,
+                "refreshable": commit.refreshable.databaseValue, "expires_at": commit.expiresAt.sql,
+                "token": commit.tokenDigest.sql, "token_version": commit.tokenVersion.databaseValue,
+                "former_tokens": commit.formerTokens?.envelope.sql ?? .null,
             ]
             if try database.change(RefreshSQL.commit, values) == 1 {
                 if let token = commit.targetToken { try database.store(token) }
                 return .committed
             }
             // Read only these columns, so that damage in another column does not make every attempt to commit fail.
-            return try database.first(RefreshSQL.standing, [commit.tokenDigest.sql]) { columns in
+            return try database.first(RefreshSQL.standing, ["token": commit.tokenDigest.sql]) { columns in
                 try columns.requireFormat()
                 guard columns.optionalInteger() == nil else { return .ended }
                 if commit.tokenVersion < (try columns.integer()) { return .outgrown }
@@ -86,7 +91,7 @@ extension SQLiteStore {
             let clock = claimClock()
             guard
                 var stored = try database.first(
-                    RefreshSQL.marks, [release.tokenDigest.sql], { try StoredMarks(&$0, clock) }),
+                    RefreshSQL.marks, ["token": release.tokenDigest.sql], { try StoredMarks(&$0, clock) }),
                 stored.tokenVersion == release.tokenVersion, stored.fence == release.fence
             else { return }
             stored.marks.release(release, at: clock.moment)
@@ -96,7 +101,9 @@ extension SQLiteStore {
 
     package func markSubjectChecked(tokenDigest: Digest, tokenVersion: Int64) async throws(StoreFailure) {
         try await writer.write { database in
-            _ = try database.change(RefreshSQL.subjectChecked, [tokenDigest.sql, tokenVersion.databaseValue])
+            _ = try database.change(
+                RefreshSQL.subjectChecked,
+                ["token": tokenDigest.sql, "token_version": tokenVersion.databaseValue])
         }
     }
 
@@ -106,7 +113,9 @@ extension SQLiteStore {
         guard endings.ending(tokenDigest) == nil else { return false }
         let note = noting(reason, now)
         return try await writer.write(committed: { if $0 { note([tokenDigest]) } }) { database in
-            let values = [tokenDigest.sql, tokenVersion.databaseValue, fence.databaseValue]
+            let values: Named = [
+                "token": tokenDigest.sql, "token_version": tokenVersion.databaseValue, "fence": fence.databaseValue,
+            ]
             guard let name = try database.first(RefreshSQL.condemnable, values, NamedSession.init) else {
                 return false
             }

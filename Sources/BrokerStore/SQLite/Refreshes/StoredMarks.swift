@@ -38,19 +38,21 @@ struct StoredMarks {
     var isEnded: Bool { endedAt != nil }
 
     /// The values of `RefreshSQL.mark`, from these marks.
-    func values(_ tokenDigest: Digest, _ clock: ClaimClock) -> [DatabaseValue] {
+    func values(_ tokenDigest: Digest, _ clock: ClaimClock) -> Named<DatabaseValue> {
         Self.values(tokenDigest, fence, marks, clock)
     }
 
     /// The values of `RefreshSQL.mark`.
-    static func values(_ tokenDigest: Digest, _ fence: Int64, _ marks: RefreshMarks, _ clock: ClaimClock)
-        -> [DatabaseValue]
-    {
+    static func values(
+        _ tokenDigest: Digest, _ fence: Int64, _ marks: RefreshMarks, _ clock: ClaimClock
+    ) -> Named<DatabaseValue> {
         [
-            tokenDigest.sql, fence.databaseValue, marks.claim.map { $0.bytes.sql } ?? .null, marks.claimUntil.sql,
-            clock.epoch.databaseValue, marks.takenOverAt.sql, marks.takenOverBefore.databaseValue,
-            marks.answerLost.databaseValue, marks.holdUntil.sql, marks.emptyRefusals.databaseValue,
-            marks.firstEmptyAt.sql, marks.holdUntil.map { max($0 - clock.moment, .zero) }.sql,
+            "fence": fence.databaseValue, "claim": marks.claim.map { $0.bytes.sql } ?? .null,
+            "claim_until": marks.claimUntil.sql, "claim_epoch": clock.epoch.databaseValue,
+            "taken_over_at": marks.takenOverAt.sql, "taken_over_before": marks.takenOverBefore.databaseValue,
+            "answer_lost": marks.answerLost.databaseValue, "hold_until": marks.holdUntil.sql,
+            "empty_refusals": marks.emptyRefusals.databaseValue, "first_empty_at": marks.firstEmptyAt.sql,
+            "hold_for": marks.holdUntil.map { max($0 - clock.moment, .zero) }.sql, "token": tokenDigest.sql,
         ]
     }
 }

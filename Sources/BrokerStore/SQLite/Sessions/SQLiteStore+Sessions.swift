@@ -6,7 +6,7 @@ extension SQLiteStore {
     package func session(tokenDigest: Digest) async throws(StoreFailure) -> SessionRow? {
         let pending = endings.snapshot()
         let row = try await readers.read { database in
-            try database.first(SessionSQL.byToken, [tokenDigest.sql]) { try SessionRow(&$0) }
+            try database.first(SessionSQL.byToken, ["token": tokenDigest.sql]) { try SessionRow(&$0) }
         }
         return row.map { pending.applied(to: $0) }
     }
@@ -14,7 +14,7 @@ extension SQLiteStore {
     package func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow? {
         let pending = endings.snapshot()
         let row = try await readers.read { database in
-            try database.first(SessionSQL.byHandle, [handle.text.databaseValue]) { try SessionRow(&$0) }
+            try database.first(SessionSQL.byHandle, ["handle": handle.text.databaseValue]) { try SessionRow(&$0) }
         }
         return row.map { pending.applied(to: $0) }
     }
@@ -76,8 +76,10 @@ extension SQLiteStore {
         guard failure != .unavailable("closed") else { throw failure }
         // Note only sessions that exist in the store. Otherwise a stranger's invented tokens could fill the memory.
         let named = try await readers.read { database in
-            try database.rows(SessionSQL.named(selector), selector.values + [(-1).databaseValue], NamedSession.init)
-                .compactMap { $0.tokenDigest }
+            try database.rows(
+                SessionSQL.named(selector), selector.values + ["limit": (-1).databaseValue], NamedSession.init
+            )
+            .compactMap { $0.tokenDigest }
         }
         let fresh = named.filter { endings.ending($0) == nil }
         endings.add(fresh, PendingEndings.Ending(reason: reason, at: now))
@@ -95,11 +97,14 @@ extension SQLiteStore {
                 .ending,
                 committed: { if case .ended(let batch) = $0 { note(batch.ended) } }
             ) { database in
-                let known = try database.first(SessionSQL.knownLogoutToken, [id.sql, now.sql]) { _ in true }
+                let known = try database.first(
+                    SessionSQL.knownLogoutToken, ["id": id.sql, "now": now.sql]
+                ) { _ in true }
                 if known == true { return .replayed }
                 let batch = try database.endSessions(selector, .providerLogout, now, limit: limit)
                 if !batch.more {
-                    try database.change(SessionSQL.rememberLogoutToken, [id.sql, until.sql, now.sql])
+                    try database.change(
+                        SessionSQL.rememberLogoutToken, ["id": id.sql, "until": until.sql, "now": now.sql])
                 }
                 return .ended(batch)
             }
@@ -124,7 +129,11 @@ extension SQLiteStore {
         guard endings.ending(tokenDigest) == nil else { return }
         try await writer.write { database in
             let changed = try database.change(
-                SessionSQL.slide, [lastUsedAt.sql, idleExpiresAt.sql, tokenDigest.sql, aliveAt.sql])
+                SessionSQL.slide,
+                [
+                    "last_used_at": lastUsedAt.sql, "idle_expires_at": idleExpiresAt.sql, "token": tokenDigest.sql,
+                    "alive_at": aliveAt.sql,
+                ])
             if changed == 0 { try database.requireKnownFormat(tokenDigest) }
         }
     }
@@ -137,19 +146,21 @@ extension Database {
     fileprivate func page(
         _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
     ) throws -> [SessionRow] {
-        let times = state == .live ? [now.sql, now.sql] : []
-        var cursor = after.map { [$0.moment.sql, $0.handle.text.databaseValue] } ?? []
+        let time: Named<DatabaseValue> = state == .live ? ["now": now.sql] : [:]
+        var place = after.map { (moment: $0.moment.sql, handle: $0.handle.text.databaseValue) }
         var found: [SessionRow] = []
         while found.count < limit {
             let wanted = limit - found.count
-            let values = selector.values + cursor + times + [wanted.databaseValue]
-            let listed = try rows(SessionSQL.page(selector, state, after: !cursor.isEmpty), values) { columns in
-                let place = [try columns.integer().databaseValue, try columns.text().databaseValue]
+            let cursor: Named<DatabaseValue> =
+                place.map { ["after_moment": $0.moment, "after_handle": $0.handle] } ?? [:]
+            let values = selector.values + cursor + time + ["limit": wanted.databaseValue]
+            let listed = try rows(SessionSQL.page(selector, state, after: place != nil), values) { columns in
+                let place = (moment: try columns.integer().databaseValue, handle: try columns.text().databaseValue)
                 return (place: place, row: try? SessionRow(&columns))
             }
             found += listed.compactMap { $0.row }
             guard listed.count == wanted, let last = listed.last else { break }
-            cursor = last.place
+            place = last.place
         }
         return found
     }
@@ -158,7 +169,8 @@ extension Database {
     func endSessions(
         _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, limit: Int
     ) throws -> EndedBatch {
-        let named = try rows(SessionSQL.named(selector), selector.values + [limit.databaseValue], NamedSession.init)
+        let values = selector.values + ["limit": limit.databaseValue]
+        let named = try rows(SessionSQL.named(selector), values, NamedSession.init)
         let ended = try named.filter { try end($0, reason, now) }
         return EndedBatch(ended: ended.compactMap { $0.tokenDigest }, more: named.count == limit)
     }
@@ -169,15 +181,18 @@ extension Database {
     /// cannot block other endings. Returns false if the session had already ended.
     func end(_ name: NamedSession, _ reason: EndReason, _ now: WallTime) throws -> Bool {
         do {
-            try change(SessionSQL.toOutbox, [name.id.databaseValue, now.sql])
-            return try change(SessionSQL.bury, [now.sql, reason.rawValue.databaseValue, name.id.databaseValue]) == 1
+            try change(SessionSQL.toOutbox, ["now": now.sql, "id": name.id.databaseValue])
+            let values: Named = [
+                "now": now.sql, "reason": reason.rawValue.databaseValue, "id": name.id.databaseValue,
+            ]
+            return try change(SessionSQL.bury, values) == 1
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            return try change(SessionSQL.remove, [name.id.databaseValue]) == 1
+            return try change(SessionSQL.remove, ["id": name.id.databaseValue]) == 1
         }
     }
 
     /// Throws `newerFormat` if a newer version wrote the session's row.
     func requireKnownFormat(_ tokenDigest: Digest) throws {
-        _ = try first(SessionSQL.exists, [tokenDigest.sql]) { try $0.requireFormat() }
+        _ = try first(SessionSQL.exists, ["token": tokenDigest.sql]) { try $0.requireFormat() }
     }
 }

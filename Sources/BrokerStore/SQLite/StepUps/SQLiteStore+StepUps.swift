@@ -5,17 +5,17 @@ extension SQLiteStore {
     package func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
         let isEnding = endings.ending(commit.tokenDigest) != nil
         return try await writer.write { database in
-            let key = [commit.exchange.sql, commit.exchangeFence.databaseValue]
+            let key: Named = ["key": commit.exchange.sql, "fence": commit.exchangeFence.databaseValue]
             guard try database.first(StepUpSQL.owned, key, { _ in true }) == true else { return .takenAway }
             guard !isEnding,
                 let versions = try database.first(
-                    StepUpSQL.steppingUp, [commit.tokenDigest.sql], { try $0.versionsOfUnended() }),
+                    StepUpSQL.steppingUp, ["token": commit.tokenDigest.sql], { try $0.versionsOfUnended() }),
                 let versions
             else { return .ended }
             guard versions == (commit.tokenVersion, commit.version) else { return .moved }
             try database.change(ExchangeSQL.settle, ExchangeRow.Outcome.session(commit.tokenDigest).values + key)
             try database.change(StepUpSQL.stepUp, commit.values)
-            try database.change(StepUpSQL.dropTargetTokens, [commit.tokenDigest.sql])
+            try database.change(StepUpSQL.dropTargetTokens, ["session": commit.tokenDigest.sql])
             for row in commit.outbox { try database.change(UpkeepSQL.addOutbox, row.values) }
             return .committed
         }
@@ -25,12 +25,17 @@ extension SQLiteStore {
         guard endings.ending(commit.tokenDigest) == nil else { return .ended }
         return try await writer.write { database in
             let (token, sealed) = (commit.tokenDigest.sql, commit.sealed)
-            let values = [token, sealed.keyID.databaseValue, sealed.envelope.sql, 1.databaseValue]
+            let values: Named = [
+                "presence_key": sealed.keyID.databaseValue, "presence": sealed.envelope.sql,
+                "version_step": 1.databaseValue, "token": token,
+            ]
             guard try database.change(StepUpSQL.registerPresence, values) == 0 else {
                 try database.change(UpkeepSQL.appendAudit, commit.audit.values)
                 return .committed
             }
-            return try database.first(StepUpSQL.standingPresence, [token]) { try PresenceCommitResult(&$0) } ?? .ended
+            return try database.first(StepUpSQL.standingPresence, ["token": token]) {
+                try PresenceCommitResult(&$0)
+            } ?? .ended
         }
     }
 }
@@ -47,11 +52,13 @@ extension Columns {
 
 extension StepUpCommit {
     /// The values of `StepUpSQL.stepUp`.
-    fileprivate var values: [DatabaseValue] {
+    fileprivate var values: Named<DatabaseValue> {
         [
-            tokenDigest.sql, tokenVersion.databaseValue, (isNewGrant ? 1 : 0).databaseValue,
-            tokens?.keyID.databaseValue ?? .null, tokens?.envelope.sql ?? .null, facts.keyID.databaseValue,
-            facts.envelope.sql, sid.sql, tokenExpiresAt.sql, refreshable.databaseValue, now.sql, idleExpiresAt.sql,
+            "is_new_grant": (isNewGrant ? 1 : 0).databaseValue, "tokens_key": tokens?.keyID.databaseValue ?? .null,
+            "tokens": tokens?.envelope.sql ?? .null, "facts_key": facts.keyID.databaseValue,
+            "facts": facts.envelope.sql, "sid": sid.sql, "token_expires_at": tokenExpiresAt.sql,
+            "refreshable": refreshable.databaseValue, "now": now.sql, "idle_expires_at": idleExpiresAt.sql,
+            "token": tokenDigest.sql, "token_version": tokenVersion.databaseValue,
         ]
     }
 }

@@ -5,7 +5,9 @@ extension SQLiteStore {
     package func targetToken(_ key: Digest, of session: Digest) async throws(StoreFailure) -> TargetTokenRow? {
         guard endings.ending(session) == nil else { return nil }
         return try await readers.read { database in
-            try database.first(TargetTokenSQL.byKey, [key.sql, session.sql]) { try TargetTokenRow(&$0) }
+            try database.first(TargetTokenSQL.byKey, ["key": key.sql, "session": session.sql]) {
+                try TargetTokenRow(&$0)
+            }
         }
     }
 
@@ -14,8 +16,9 @@ extension SQLiteStore {
     ) async throws(StoreFailure) -> Bool {
         guard endings.ending(row.session) == nil else { return false }
         return try await writer.write { database in
-            let values = [
-                row.session.sql, tokenVersion.databaseValue, row.version.databaseValue, tokens?.envelope.sql ?? .null,
+            let values: Named<DatabaseValue> = [
+                "session": row.session.sql, "token_version": tokenVersion.databaseValue,
+                "fence": row.version.databaseValue, "tokens": tokens?.envelope.sql ?? .null,
             ]
             guard try database.change(TargetTokenSQL.giveBack, values) == 1 else { return false }
             try database.store(row)
@@ -24,7 +27,9 @@ extension SQLiteStore {
     }
 
     package func useTargetToken(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
-        try await writer.write { database in _ = try database.change(TargetTokenSQL.use, [now.sql, key.sql]) }
+        try await writer.write { database in
+            _ = try database.change(TargetTokenSQL.use, ["used_at": now.sql, "key": key.sql])
+        }
     }
 }
 
@@ -33,6 +38,10 @@ extension Database {
     func store(_ row: TargetTokenRow) throws {
         try change(TargetTokenSQL.store, row.values)
         try change(
-            TargetTokenSQL.evict, [row.session.sql, row.key.sql, (TargetTokenRow.perSession - 1).databaseValue])
+            TargetTokenSQL.evict,
+            [
+                "session": row.session.sql, "key": row.key.sql,
+                "others": (TargetTokenRow.perSession - 1).databaseValue,
+            ])
     }
 }

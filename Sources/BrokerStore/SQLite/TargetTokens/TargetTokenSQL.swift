@@ -33,44 +33,51 @@ enum TargetTokenSQL {
         END;
         """
 
-    static let byKey = """
-        SELECT \(TargetTokenRow.columns) FROM audience_tokens
-        WHERE key = ?1 AND session = ?2
-            AND EXISTS (SELECT 1 FROM sessions WHERE token = ?2 AND subject_unchecked = 0 AND ended_at IS NULL)
+    static let byKey = NamedSQL(
         """
+        SELECT \(TargetTokenRow.columns) FROM audience_tokens
+        WHERE key = :key AND session = :session
+            AND EXISTS (SELECT 1 FROM sessions WHERE token = :session AND subject_unchecked = 0 AND ended_at IS NULL)
+        """)
     /// Stores a row, unless a newer one exists.
-    static let store = """
+    static let store = NamedSQL(
+        """
         INSERT INTO audience_tokens (key, session, version, stored_at, used_at, sealed_key, sealed)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        VALUES (:key, :session, :version, :stored_at, :used_at, :sealed_key, :sealed)
         ON CONFLICT (key) DO UPDATE SET version = excluded.version, stored_at = excluded.stored_at,
             used_at = excluded.used_at, sealed_key = excluded.sealed_key, sealed = excluded.sealed
             WHERE version < excluded.version AND format = 1
+        """)
+    static let insert = NamedSQL(
         """
-    static let insert = """
         INSERT INTO audience_tokens (key, session, version, stored_at, used_at, sealed_key, sealed)
-        VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
-        """
+        VALUES (:key, :session, :version, :stored_at, :used_at, :sealed_key, :sealed) ON CONFLICT DO NOTHING
+        """)
     /// Deletes the session's longest unused tokens, if the session has more tokens than it may have in addition to the token
-    /// with key `?2`.
-    static let evict = """
+    /// `key`.
+    static let evict = NamedSQL(
+        """
         DELETE FROM audience_tokens WHERE id IN (
-            SELECT id FROM audience_tokens WHERE session = ?1 AND key <> ?2 ORDER BY used_at DESC LIMIT -1 OFFSET ?3)
+            SELECT id FROM audience_tokens WHERE session = :session AND key <> :key
+            ORDER BY used_at DESC LIMIT -1 OFFSET :others)
+        """)
+    static let use = NamedSQL(
+        "UPDATE audience_tokens SET used_at = :used_at WHERE key = :key AND used_at < :used_at AND format = 1")
+    /// Releases a claim if the session's fence, token version and, unless `tokens` is null, tokens are unchanged.
+    static let giveBack = NamedSQL(
         """
-    static let use = "UPDATE audience_tokens SET used_at = ?1 WHERE key = ?2 AND used_at < ?1 AND format = 1"
-    /// Releases a claim if the session's fence, token version and, unless `?4` is null, tokens are unchanged.
-    static let giveBack = """
         UPDATE sessions SET claim = NULL, claim_until = NULL, hold_until = NULL, hold_for = NULL
-        WHERE token = ?1 AND token_version = ?2 AND fence = ?3 AND claim_until IS NOT NULL AND ended_at IS NULL AND format = 1
-            AND (?4 IS NULL OR tokens = ?4)
-        """
+        WHERE token = :session AND token_version = :token_version AND fence = :fence AND claim_until IS NOT NULL
+            AND ended_at IS NULL AND format = 1 AND (:tokens IS NULL OR tokens = :tokens)
+        """)
 }
 
 extension TargetTokenRow {
     /// The values of `TargetTokenSQL.store`.
-    var values: [DatabaseValue] {
+    var values: Named<DatabaseValue> {
         [
-            key.sql, session.sql, version.databaseValue, storedAt.sql, usedAt.sql, tokens.keyID.databaseValue,
-            tokens.envelope.sql,
+            "key": key.sql, "session": session.sql, "version": version.databaseValue, "stored_at": storedAt.sql,
+            "used_at": usedAt.sql, "sealed_key": tokens.keyID.databaseValue, "sealed": tokens.envelope.sql,
         ]
     }
 }

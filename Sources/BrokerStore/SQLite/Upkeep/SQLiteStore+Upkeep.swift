@@ -4,7 +4,7 @@ import GRDB
 extension SQLiteStore {
     package func ping() async throws(StoreFailure) {
         let version = try await readers.read { database in
-            try database.first(UpkeepSQL.version, []) { try $0.small() }
+            try database.first(UpkeepSQL.version, [:]) { try $0.small() }
         }
         guard let version, version >= Schema.newest else { throw .unavailable("not migrated") }
     }
@@ -22,15 +22,16 @@ extension SQLiteStore {
         // skip this check, because every transaction also writes them.
         if endings.count == 0 {
             let due = try await readers.read { database in
-                try database.first(UpkeepSQL.nothingDue, [now.sql]) { try $0.integer() } != nil
-                    || database.first(UpkeepSQL.putOffTooFar, [impossible]) { try $0.integer() } != nil
+                try database.first(UpkeepSQL.nothingDue, ["now": now.sql]) { try $0.integer() } != nil
+                    || database.first(UpkeepSQL.putOffTooFar, ["impossible": impossible]) { try $0.integer() } != nil
             }
             guard due else { return [] }
         }
         let rows = try await writer.write { database in
-            try database.change(UpkeepSQL.recallOutbox, [now.sql, impossible])
+            try database.change(UpkeepSQL.recallOutbox, ["now": now.sql, "impossible": impossible])
             return try database.rows(
-                UpkeepSQL.takeOutbox, [now.sql, until.sql, max(limit, 0).databaseValue]
+                UpkeepSQL.takeOutbox,
+                ["until": until.sql, "now": now.sql, "limit": max(limit, 0).databaseValue]
             ) { try? OutboxRow(&$0) }.compactMap { $0 }
         }
         return rows.sorted { $0.createdAt < $1.createdAt }
@@ -40,7 +41,9 @@ extension SQLiteStore {
         guard !work.isEmpty else { return }
         try await writer.write { database in
             for row in work {
-                let values = [row.until.sql, (counting ? 0 : 1).databaseValue, row.id.sql]
+                let values: Named = [
+                    "until": row.until.sql, "uncounted": (counting ? 0 : 1).databaseValue, "key": row.id.sql,
+                ]
                 _ = try database.change(UpkeepSQL.postponeOutbox, values)
             }
         }
@@ -49,13 +52,13 @@ extension SQLiteStore {
     package func removeOutbox(_ ids: [Digest]) async throws(StoreFailure) {
         guard !ids.isEmpty else { return }
         try await writer.write { database in
-            for id in ids { _ = try database.change(UpkeepSQL.removeOutbox, [id.sql]) }
+            for id in ids { _ = try database.change(UpkeepSQL.removeOutbox, ["key": id.sql]) }
         }
     }
 
     package func outboxCount() async throws(StoreFailure) -> Int {
         try await scans.read { database in
-            try database.first(UpkeepSQL.countOutbox, []) { try $0.small() } ?? 0
+            try database.first(UpkeepSQL.countOutbox, [:]) { try $0.small() } ?? 0
         }
     }
 
@@ -64,20 +67,24 @@ extension SQLiteStore {
     ) async throws(StoreFailure) -> Bool {
         try await writer.write { database in
             try database.change(
-                UpkeepSQL.acquireLease, [name.databaseValue, owner.databaseValue, until.sql, now.sql]) == 1
+                UpkeepSQL.acquireLease,
+                [
+                    "name": name.databaseValue, "owner": owner.databaseValue, "until": until.sql, "now": now.sql,
+                ]) == 1
         }
     }
 
     package func releaseLease(_ name: String, owner: String) async throws(StoreFailure) {
         try await writer.write { database in
-            try database.change(UpkeepSQL.releaseLease, [name.databaseValue, owner.databaseValue])
+            let values: Named = ["name": name.databaseValue, "owner": owner.databaseValue]
+            try database.change(UpkeepSQL.releaseLease, values)
             return
         }
     }
 
     package func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
         try await readers.read { database in
-            try database.first(UpkeepSQL.lease, [name.databaseValue]) { try $0.time() }
+            try database.first(UpkeepSQL.lease, ["name": name.databaseValue]) { try $0.time() }
         }
     }
 
@@ -85,7 +92,7 @@ extension SQLiteStore {
         try await writer.write { database in
             var totals: [String: Int] = [:]
             for (key, count) in counts {
-                let values = [key.databaseValue, count.databaseValue]
+                let values: Named = ["key": key.databaseValue, "seals": count.databaseValue]
                 totals[key] = try database.first(UpkeepSQL.countSeals, values) { try $0.small() }
             }
             return totals
@@ -132,23 +139,27 @@ extension SQLiteStore {
 
 extension Database {
     fileprivate func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) throws -> SweepResult {
-        let spent = now.advanced(by: .zero - RetentionPeriods.spent).sql
+        let spent: Named = [
+            "spent": now.advanced(by: .zero - RetentionPeriods.spent).sql, "limit": limit.databaseValue,
+        ]
+        let over: Named = ["now": now.sql, "limit": limit.databaseValue]
         let buried = now.advanced(by: .zero - RetentionPeriods.tombstone).sql
-        let limit = limit.databaseValue
         var touched = 0
-        touched += try change(UpkeepSQL.sweepLogins, [spent, limit])
-        touched += try change(UpkeepSQL.sweepRegistrations, [spent, limit])
-        touched += try change(UpkeepSQL.sweepHandoffs, [now.sql, limit])
+        touched += try change(UpkeepSQL.sweepLogins, spent)
+        touched += try change(UpkeepSQL.sweepRegistrations, spent)
+        touched += try change(UpkeepSQL.sweepHandoffs, over)
         guard let lapsedSince else { return SweepResult(touched: touched) }
-        touched += try change(UpkeepSQL.sweepExchanges, [spent, limit])
-        touched += try change(UpkeepSQL.sweepLogoutTokens, [now.sql, limit])
-        touched += try change(UpkeepSQL.sweepSessions, [buried, limit])
-        let known = [now.sql, lapsedSince.sql, RetentionPeriods.announcedLapses.databaseValue]
+        touched += try change(UpkeepSQL.sweepExchanges, spent)
+        touched += try change(UpkeepSQL.sweepLogoutTokens, over)
+        touched += try change(UpkeepSQL.sweepSessions, ["buried": buried, "limit": limit.databaseValue])
+        let known: Named = [
+            "now": now.sql, "since": lapsedSince.sql, "limit": RetentionPeriods.announcedLapses.databaseValue,
+        ]
         let ended = try rows(UpkeepSQL.lapsedSince, known) { columns in
             (try NamedSession(&columns), try SessionEnds(&columns).reason)
         }
         let certain = now.advanced(by: .zero - RetentionPeriods.lapsed).sql
-        let lapsed = try rows(UpkeepSQL.lapsed, [certain, limit]) { columns in
+        let lapsed = try rows(UpkeepSQL.lapsed, ["certain": certain, "limit": limit.databaseValue]) { columns in
             (try NamedSession(&columns), try SessionEnds(&columns).reason)
         }
         for (name, reason) in lapsed where try end(name, reason, now) { touched += 1 }

@@ -20,8 +20,8 @@ extension Presets {
             idToken: IDTokenSettings(algorithms: [.rs256])),
         nonce: true, scope: ["openid", "email", "profile"], stepUp: .nothing)
 
-    // The client id is called `client_key`, scopes are separated by commas, and tokens contain a `!`. A profile includes
-    // `error: {"code": "ok"}`. PKCE is only for public apps, and its challenge differs from RFC 7636
+    // The client id is called `client_key`, scopes are separated by commas, and tokens contain a `!`. The answer with the
+    // user's profile includes `error: {"code": "ok"}`. PKCE is only for public apps, and its challenge differs from RFC 7636
     // (developers.tiktok.com/doc/oauth-user-access-token-management, /doc/login-kit-desktop).
     static let tiktok = Preset(
         name: "tiktok", displayName: "TikTok", service: .oauth2,

@@ -2,7 +2,7 @@
 ///
 /// The provider's endpoints default to Clever's own, and `endpoints` overrides them.
 package struct CleverSettings: Sendable, Equatable {
-    /// `oidc`: whether Clever enabled OpenID Connect for the application.
+    /// `oidc`: whether OpenID Connect is on for the client at Clever.
     ///
     /// If so, the token answer's id_token is verified.
     package var openID: Bool

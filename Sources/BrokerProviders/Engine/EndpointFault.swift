@@ -79,7 +79,7 @@ struct EndpointFault: Sendable, Equatable {
 final class EndpointWatch: Sendable {
     private let faults = Mutex<[EndpointFault]>([])
 
-    /// Stores the faults in new metadata; returns those that the previous metadata did not have.
+    /// Stores the faults of new metadata; returns the faults that the previous metadata did not have.
     func newFaults(_ found: [EndpointFault]) -> [EndpointFault] {
         faults.withLock { faults in
             let before = faults

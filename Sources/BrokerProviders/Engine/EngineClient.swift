@@ -31,7 +31,7 @@ struct EngineClient: Sendable {
 
     /// Returns the tokens, marked as bound to the certificate that the call showed.
     ///
-    /// The mark is set in two cases: the client's setting `sender_constrained` is `mtls`; or `isCertified` is true.
+    /// The tokens are marked in two cases: the client's setting `sender_constrained` is `mtls`; or `isCertified` is true.
     func bound(_ tokens: TokenSet, isCertified: Bool = false) -> TokenSet {
         guard profile.senderConstraint == .mtls || isCertified else { return tokens }
         return tokens.bound(to: certificate?.thumbprint)

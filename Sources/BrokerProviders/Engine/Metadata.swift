@@ -1,6 +1,6 @@
 import Broker
 
-/// A provider's endpoints and abilities, from its metadata and the configuration.
+/// A provider's endpoints, and the features that it supports, from its metadata and the configuration.
 struct Metadata: Sendable {
     var issuer: String?
     var authorization: EndpointURL?

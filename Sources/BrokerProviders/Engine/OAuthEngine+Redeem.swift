@@ -112,9 +112,9 @@ extension OAuthEngine {
 
     /// Makes the refresh call without a DPoP proof, for unbound tokens.
     ///
-    /// Some servers never bind an unbound grant later, and refuse a proof that comes with its refresh token. If this call is
-    /// refused, the grant may still be valid. The server may require a proof, and may have refused the proof of the preceding
-    /// call because of a wrong clock.
+    /// Some servers never bind a grant that began unbound, and refuse a proof that comes with the grant's refresh token. If
+    /// this call is refused, the grant may still be valid. The server may require a proof, and may have refused the proof of
+    /// the preceding call because of a wrong clock.
     private func bare(
         _ request: RefreshRequest, at endpoint: EndpointURL, client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) -> TokenSet {

@@ -136,7 +136,7 @@ package struct OAuthEngine: Sendable {
         }
     }
 
-    /// Posts parameters with the client's authentication, on a connection that no other call uses.
+    /// Posts parameters with the client's authentication, on a connection for this call alone.
     ///
     /// `call` adds a new DPoP proof each time that the request is sent.
     func post(

@@ -3,7 +3,7 @@ import Synchronization
 
 /// One call with DPoP proofs by the key that tokens are bound to (RFC 9449), and the call's nonces.
 ///
-/// Its `place` is the server that issues nonces, with the client that they are for.
+/// The call's `place` is the server that issues the nonces, together with the client that they are for.
 final class ProvenCall: Sendable {
     private struct State {
         var exchange: NonceExchange
@@ -20,8 +20,8 @@ final class ProvenCall: Sendable {
     /// Whether the call confirms an earlier one whose answer was lost.
     ///
     /// After a refusal, the nonce that was sent is compared with the newest nonce, to find out whether it was outdated. A
-    /// confirming call uses the newest nonce of the time when it was sent, because other calls in the process may get newer
-    /// nonces meanwhile.
+    /// confirming call compares with the nonce that was the newest when the call was sent, because other calls in the process
+    /// may get newer nonces meanwhile.
     private let confirms: Bool
     /// Guards the state of the call's nonces.
     private let state: Mutex<State>

@@ -79,7 +79,7 @@ extension OAuthEngine {
         }
     }
 
-    /// Compares the clients' settings with the abilities in the metadata.
+    /// Compares the clients' settings with the methods and features that the metadata lists.
     private func promises(_ known: Metadata, keysToo: Bool) -> [ProbeResult] {
         var results: [ProbeResult] = []
         func fault(_ subject: String, _ text: String) {

@@ -30,7 +30,7 @@ enum IdentityMapper {
         var claims: [(name: String, value: JSONValue)] = wanted.compactMap { entry in
             if let text = object.halvedTexts[entry.pointer], entry.name != "email_verified" {
                 // Replacing half a surrogate pair could make two different texts equal. So the claim is dropped, unless it is
-                // only displayed.
+                // only shown to people.
                 return displayClaims.contains(entry.name) && isPlain(.string(text)) ? (entry.name, .string(text)) : nil
             }
             guard let value = object.value(at: entry.pointer) else { return nil }
@@ -46,7 +46,7 @@ enum IdentityMapper {
         return claims
     }
 
-    /// Returns the nearest `email_verified` in the objects around an address.
+    /// Returns the nearest `email_verified` in the objects around an e-mail address.
     private static func verdict(on pointer: String, in object: JSONObject) -> JSONValue? {
         var place = pointer[...]
         while let slash = place.lastIndex(of: "/") {
@@ -96,7 +96,7 @@ enum IdentityMapper {
         return kept
     }
 
-    /// Reads the user's name from Apple's callback, a form post with JSON. Apple sends the name only at the first sign-in.
+    /// Reads the user's name from the JSON text `user` in Apple's callback. Apple sends the name only at the first sign-in.
     private static func appleUser(_ text: String) -> [(name: String, value: JSONValue)]? {
         guard let user = try? JSONParser.parseObject(Array(text.utf8), maximumBytes: 2048, maximumDepth: 3),
             user["name"]?.object != nil

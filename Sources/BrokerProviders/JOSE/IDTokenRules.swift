@@ -2,7 +2,7 @@ import Broker
 import Crypto
 import FoundationEssentials
 
-/// Checks the claims of an id_token after its signature (OpenID Connect Core 3.1.3.7; SEC-28 … SEC-31).
+/// Checks the claims of an id_token whose signature was verified (OpenID Connect Core 3.1.3.7; SEC-28 … SEC-31).
 ///
 /// The checks are pure functions.
 struct IDTokenRules: Sendable {
@@ -20,7 +20,7 @@ struct IDTokenRules: Sendable {
         var accessToken: Secret?
         /// The demands of the authorization request on the sign-in.
         var demands: SignInDemands
-        /// Whether a token with an old `iat` is refused; true for the id_token of a login, false for that of a refresh.
+        /// Whether a token with an old `iat` is refused; true at a sign-in, false after a refresh.
         var isFresh: Bool
     }
 

@@ -18,7 +18,7 @@ final class KeySet: Sendable {
     /// The largest number of keys with an equal `kid` that are tried for a token.
     static let maximumTries = 4
 
-    /// Reads a JWKS key by key and skips unusable ones; nil if the set is malformed or has too many keys.
+    /// Reads a JWKS key by key and skips unusable keys; nil if the set is malformed or has too many keys.
     ///
     /// Entries with identical members count as one key.
     init?(_ object: JSONObject) {
@@ -30,7 +30,7 @@ final class KeySet: Sendable {
         }
     }
 
-    /// Returns the bytes that are equal for two equal entries: the members other than null, in the order of their names.
+    /// Returns bytes that are equal for entries with identical members: all members other than null, ordered by their names.
     private static func identity(of object: JSONObject) -> [UInt8] {
         let members = object.members.filter { !$0.value.isNull }.sorted { $0.name < $1.name }
         var writer = JSONWriter()
@@ -59,7 +59,7 @@ final class KeySet: Sendable {
     }
 
     /// Returns whether one of the token's candidate keys verifies the signature. If there are several candidates, `mayTry` is
-    /// called before each try, and its false ends the tries.
+    /// called before each try, and the tries end when it returns false.
     func verifies(_ token: CompactToken, mayTry: @Sendable () -> Bool = { true }) async -> Bool {
         let candidates = candidates(token)
         for index in candidates {

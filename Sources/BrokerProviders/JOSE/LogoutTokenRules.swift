@@ -1,6 +1,6 @@
 import Broker
 
-/// Checks the claims of a logout token after its signature (OIDC Back-Channel Logout 1.0 section 2.6; SEC-66).
+/// Checks the claims of a logout token whose signature was verified (OIDC Back-Channel Logout 1.0 section 2.6; SEC-66).
 struct LogoutTokenRules: Sendable {
     /// The longest accepted time after `iat` of a logout token, in seconds; some servers omit `exp`
     /// (docs/providers/real-servers.md).
@@ -12,8 +12,8 @@ struct LogoutTokenRules: Sendable {
     let clients: [(name: ClientName, id: String)]
     let leeway: Duration
 
-    /// Returns the clients that the token is for; throws `identityRejected` if the issuer is another one, or if the token's
-    /// `aud` names no client of the broker.
+    /// Returns the clients that the token is for. Throws `identityRejected` in two cases: the token's issuer is another
+    /// provider's; or its `aud` names no client of the broker.
     ///
     /// Strangers can send tokens, so this check comes before the keys for the token are fetched.
     func parties(_ claims: JSONObject) throws(ProviderFailure) -> [ClientName] {

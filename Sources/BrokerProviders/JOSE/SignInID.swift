@@ -7,7 +7,7 @@ import Broker
 enum SignInID {
     private static let longest = 4096
 
-    /// The `sid` claim of a token, as read.
+    /// The result of reading a token's claim `sid`.
     enum Claim: Sendable, Equatable {
         case absent
         case id(String)

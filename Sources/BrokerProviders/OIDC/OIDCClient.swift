@@ -67,7 +67,7 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
         return try refreshed(token, tokens, before, client)
     }
 
-    /// Checks the claims of a refreshed id_token, after its signature was verified (OpenID Connect Core 12.2).
+    /// Checks the claims of a refreshed id_token whose signature was verified (OpenID Connect Core 12.2).
     private func refreshed(
         _ token: CompactToken, _ tokens: TokenSet, _ before: TokenSet, _ client: EngineClient
     ) throws(ProviderFailure) -> RefreshedSubject {

@@ -46,7 +46,7 @@ package struct ClientSettings: Sendable {
     ///
     /// The provider's SDKs may give this client's app id_tokens that were issued to one of these ids.
     package var trustedAudiences: [String] = []
-    /// The wire settings: the provider's, overridden by the client's.
+    /// The provider's wire settings, overridden by the client's.
     package var wire: WireSettings
     /// The other APIs that the client's sessions may get access tokens for (`upstreams.NAME.token`, `backends.NAME.tokens`).
     /// Each API is listed once.

@@ -4,7 +4,7 @@ package struct DPoPSettings: Sendable, Equatable {
     package enum PushedProof: String, Sendable, CaseIterable {
         /// A DPoP proof, so the answer contains the server's first nonce.
         case proof
-        /// No content in addition to `dpop_jkt`.
+        /// Only `dpop_jkt`.
         case thumbprint
     }
 

@@ -24,7 +24,8 @@ package struct ProviderSettings: Sendable {
     package var allowPrivate: Bool
     /// `tls: {ca_file}` of the provider itself: trust roots in addition to the system's.
     ///
-    /// They are for the calls that show no client's certificate: metadata, keys, the log-out page and the clock check.
+    /// These trust roots apply to the calls that show no client's certificate: metadata, keys, the log-out page and the clock
+    /// check.
     package var trust: TrustRoots?
     /// `timeout`, `max_in_flight` and the settings of the breaker.
     package var limits: CallLimits

@@ -24,7 +24,7 @@ enum OAuthErrorParser {
                 errors.prefix(64).map { error in
                     error.string ?? error.object.flatMap { error in names.lazy.compactMap { scalar(error[$0]) }.first }
                 })
-            // If several codes differ, the meaning is unknown.
+            // If the list has different error codes, its meaning is unknown.
             return codes.count == 1 ? codes.first?.map(reduced) ?? "invalid_request" : "invalid_request"
         }
         if object["error_code"] != nil, object["error_message"] != nil { return "invalid_request" }

@@ -204,8 +204,8 @@ struct TokenAnswer: Sendable {
     }
 }
 
-/// Reads a lifetime in the forms that providers send (SEC-21): absent, zero, negative, fractional, as text, huge or as a
-/// time.
+/// Reads a lifetime in all formats that providers send (SEC-21). It may be absent, zero, negative, fractional, a text, huge,
+/// or a point in time.
 enum Lifetime {
     /// The longest lifetime that is accepted, in seconds; a longer one is reduced to this.
     static let longest: Int64 = 400 * 86_400

@@ -35,7 +35,7 @@ package struct TokenResponseSettings: Sendable {
 
     /// `scope: {when_absent}`; nil is `requested` for `oidc` and `oauth2`, and `unknown` for others.
     package var scopeWhenAbsent: ScopeWhenAbsent?
-    /// `scope: {separator}`; nil accepts a space or the separator of the request's scope.
+    /// `scope: {separator}`; nil accepts a space and also the separator of requests (`scope_separator`).
     package var scopeSeparator: ScopeSeparator?
 
     package init(

@@ -22,8 +22,8 @@ enum AnswerLimits {
                 let encoder = try pipeline.handler(type: HTTPRequestEncoder.self)
                 let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
                 let place = NIOLoopBound(encoder, eventLoop: channel.eventLoop)
-                // The handlers after the decoder depend on its output. So the old decoder is replaced by the new one in one
-                // step.
+                // The later handlers in the pipeline need the decoder's output. So the new decoder replaces the old decoder in
+                // one step.
                 return pipeline.removeHandler(decoder).flatMapThrowing {
                     let bounded = HTTPResponseDecoder(
                         leftOverBytesStrategy: .dropBytes, informationalResponseStrategy: .forward,

@@ -40,7 +40,7 @@ package struct EndpointURL: Sendable, Hashable {
         return url
     }
 
-    /// Returns the URL with pairs added to its query; nil if the query already has one of the names.
+    /// Returns the URL with parameters added to its query; nil if the query already has a parameter of the same name.
     func adding(_ pairs: [(name: String, value: String)]) -> EndpointURL? {
         let added = FormPairs.encode(pairs)
         guard let query, !query.isEmpty else { return pairs.isEmpty ? self : EndpointURL(base, query: added) }

@@ -6,7 +6,7 @@ import NIOSSL
 
 /// The AsyncHTTPClients of one certificate, or of calls that show no certificate.
 ///
-/// For each address policy there is one client for single calls and one with kept connections. The clients close after the last
+/// Each address policy has one `HTTPClient` for single calls and one that keeps its connections. They close after the last
 /// call that uses them.
 final class HTTPClients: Sendable {
     private let single: [AddressPolicy: HTTPClient]
@@ -45,7 +45,7 @@ final class HTTPClients: Sendable {
         return tls
     }
 
-    /// Makes a client that refuses connections to this machine; the address of an outbound proxy is exempt.
+    /// Makes an `HTTPClient` that refuses connections to this machine; connections to an outbound proxy are permitted.
     static func elsewhere(
         _ settings: TransportSettings, group: any EventLoopGroup, trusting roots: TrustRoots?, _ policy: AddressPolicy
     ) -> HTTPClient {
@@ -90,7 +90,7 @@ final class HTTPClients: Sendable {
             // `ContentCoding` decodes the whole body later.
             decompression: .disabled)
         configuration.httpVersion = .http1Only
-        // `ProviderCaller` makes the tracing spans of calls, so the library must make none.
+        // `ProviderCaller` makes the tracing spans of calls instead of the library.
         configuration.tracing.tracer = nil
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 256
         configuration.connectionPool.idleTimeout = .seconds(30)

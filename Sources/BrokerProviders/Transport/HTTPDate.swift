@@ -1,10 +1,10 @@
 import Broker
 
-/// Parses the date form of HTTP and cookies (RFC 9110's IMF-fixdate); dashes as in old cookies are accepted.
+/// Parses the date format of HTTP and cookies (RFC 9110's IMF-fixdate); dashes as in old cookies are accepted.
 enum HTTPDate {
     private static let months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
-    /// Returns the time, or nil: `Tue, 02 Nov 2027 10:00:00 GMT`.
+    /// Returns the time of a text such as `Tue, 02 Nov 2027 10:00:00 GMT`; nil if the text has another format.
     static func parse(_ text: String) -> WallTime? {
         let parts = text.split { $0 == " " || $0 == "-" || $0 == "," }
         guard parts.count == 6, parts[5] == "GMT", let day = Int64(parts[1]), (1...31).contains(day),

@@ -54,8 +54,8 @@ struct ProviderAnswer: Sendable {
 
     /// Parses the body as a JSON object with unique members.
     ///
-    /// With `mendingTexts`, a text with half a surrogate pair is accepted, with a replacement character
-    /// (`JSONObject.halvedTexts`). Without it, such a text makes the body invalid.
+    /// With `mendingTexts`, a text with half a surrogate pair is read as null, and `JSONObject.halvedTexts` has the mended
+    /// text. Otherwise, such a text makes the body invalid.
     func parsedObject(mendingTexts: Bool = false) throws(JSONFailure) -> JSONObject {
         try JSONParser.parseObject(
             text, maximumBytes: Self.maximumBytes, maximumDepth: 16, mendingTexts: mendingTexts)
@@ -70,7 +70,7 @@ struct ProviderAnswer: Sendable {
         } catch { return summary + ", " + error.words }
     }
 
-    /// Throws for an answer that is no decision about the request: 429, 5xx, a redirect, or a missing body (`fault`).
+    /// Throws for an answer without a decision about the request: 429, 5xx, a redirect, or a missing body (`fault`).
     func requireUsable(at now: WallTime) throws(ProviderFailure) {
         if status == 429 || status >= 500 {
             throw .retryable(status: status, retryAfter: retryAfter(at: now), detail: summary)

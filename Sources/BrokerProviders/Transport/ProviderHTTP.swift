@@ -7,7 +7,8 @@ import Synchronization
 
 /// Makes provider calls and reports exactly how they failed: certainly unsent, sent but not fully answered, or answered.
 ///
-/// Redirects are refused, a call with a single-use secret is never repeated, and every call is limited, including the body.
+/// Redirects are refused, and a call with a single-use secret is never repeated. Every call has limits for its time and for
+/// the size of its answer.
 package final class ProviderHTTP: Sendable {
     /// The connections of one certificate, which exist as long as a caller holds them.
     private struct Held {
@@ -25,7 +26,7 @@ package final class ProviderHTTP: Sendable {
     private let others = Mutex<[Kind: Held]>([:])
     /// Whether every provider may be reached at private addresses.
     let allowsPrivate: Bool
-    /// Begins the tracing spans of calls that no app's or backend's request caused; nil if tracing is off.
+    /// Begins the tracing spans of background calls, which are outside any request to the broker; nil if tracing is off.
     let traces: TraceStarter?
 
     /// Creates the transport; its connections close after the last call that uses them, or at `shutdown()`.
@@ -55,7 +56,7 @@ package final class ProviderHTTP: Sendable {
         }
     }
 
-    /// Returns a client for one request to another machine; the caller must shut it down.
+    /// Returns an `HTTPClient` for one request to another machine; the caller must shut the `HTTPClient` down.
     func client(elsewhere policy: AddressPolicy, trusting trust: TrustRoots?) -> HTTPClient {
         HTTPClients.elsewhere(settings, group: HTTPClient.defaultEventLoopGroup, trusting: trust, policy)
     }
@@ -70,7 +71,7 @@ package final class ProviderHTTP: Sendable {
     ) async throws(ProviderFailure) -> ProviderAnswer {
         let clients = shown?.clients ?? clients
         // The connections close when the last reference to them is released. If the certificate was replaced meanwhile, this
-        // call has the last reference.
+        // call may have the last reference.
         defer { withExtendedLifetime(clients) {} }
         let policy: AddressPolicy =
             request.url.isLoopback ? .loopbackOnly : internalAddresses || allowsPrivate ? .any : .publicOnly
@@ -80,7 +81,7 @@ package final class ProviderHTTP: Sendable {
         let outcome = await bounded(request, client: client, mark: mark, total: total)
         switch outcome {
         case .answer(let answer):
-            // A 500 often concerns one request, but these three mean that the service is unavailable.
+            // A 500 often concerns one request, but these three statuses mean that the service is unavailable.
             limiter.end([502, 503, 504].contains(answer.status) ? .dead : .alive, failed: answer.status >= 500)
             return answer
         case .refused(let alert) where shown?.certificate == nil:
@@ -102,7 +103,8 @@ package final class ProviderHTTP: Sendable {
 
     private enum Outcome: Sendable {
         case answer(ProviderAnswer)
-        /// The server refused the certificate, or its absence, with an alert before any byte of an answer.
+        /// Before any byte of an answer, the server sent a TLS alert about the shown certificate, or about a missing
+        /// certificate.
         ///
         /// The server did not read the request.
         case refused(String)
@@ -127,8 +129,6 @@ package final class ProviderHTTP: Sendable {
     }
 
     /// Runs work at a deadline, or a second later if the process was suspended when the deadline passed.
-    ///
-    /// If the process was suspended over the deadline, the work runs a moment later.
     ///
     /// After a suspension, all timers fire at once, on their own threads. An answer that arrived meanwhile must be read
     /// before the call is abandoned, because only that answer contains the tokens.

@@ -24,7 +24,7 @@ package struct ZephrSettings: Sendable {
     package var startPaths: [String: String]
     /// `client_types`: the `client_type` parameter for each platform that needs one.
     package var clientTypes: [String: String]
-    /// `start_parameters`: further parameters that are always sent.
+    /// `start_parameters`: further parameters that each start URL contains.
     package var startParameters: [(name: String, value: String)]
     /// The setting `paths: {account, register, logout, schema, anonymous_session}`.
     package var paths: ZephrPaths

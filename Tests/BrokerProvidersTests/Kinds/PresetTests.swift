@@ -212,7 +212,8 @@ struct PresetTests {
         arguments: ["", "wrong-tid", "missing-tid", "invalid-iss", "claims"])
     func microsoft(_ fault: String) async throws {
         try await withSandbox { sandbox in
-            // `common` stands for all tenants. So a token with `common` as `tid` and in `iss` does not name a single tenant.
+            // `common` stands for all tenants. So a token with `common` as `tid` and in `iss` names all tenants instead of
+            // one.
             let nobody: JSON = ["tid": "common", "iss": .string(sandbox.baseURL + "/microsoft/common/v2.0")]
             if !fault.isEmpty { try sandbox.control.place(Fault(provider: "microsoft", fault, value: nobody)) }
             let settings = try settings("microsoft", issuer: sandbox.baseURL + "/microsoft/common/v2.0") { _ in

@@ -78,7 +78,7 @@ struct EmailVerdictTests {
         }
         let (mine, theirs) = (("email", JSONValue.string("a@x")), ("email", JSONValue.string("b@x")))
         func verdict(_ value: Bool) -> (String, JSONValue) { ("email_verified", .bool(value)) }
-        // If the other source has `email_verified: true`, the value is never used for this address.
+        // `email_verified: true` from one source is never used for the address from the other source.
         #expect(merged([mine], [theirs, verdict(true)]) == [.string("a@x"), nil])
         #expect(merged([mine], [theirs, verdict(false)]) == [.string("a@x"), .bool(false)])
         #expect(merged([mine, verdict(true)], [theirs, verdict(false)]) == [.string("a@x"), .bool(true)])

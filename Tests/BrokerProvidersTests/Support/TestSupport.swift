@@ -43,7 +43,7 @@ enum Support {
         return profile
     }
 
-    /// Calls `body` with a client for `settings` that has its own transport.
+    /// Calls `body` with a provider client for `settings`, which has a transport of its own.
     static func with<Result>(
         _ settings: ProviderSettings, clock: BrokerClock = Support.clock,
         transport: TransportSettings = TransportSettings(), _ body: (any ProviderClient) async throws -> Result

@@ -18,8 +18,8 @@ package final class ChildFacts: Sendable {
     }
 }
 
-// The record of a child has a format of its own. For a release without families, it is a record of a newer format. So such a
-// release leaves the child's row unchanged and never serves the child as a top-level session.
+// The record of a child has a format of its own. For a release without child sessions, it is a record of a newer format. So such
+// a release leaves the child's row unchanged and never serves the child as a top-level session.
 
 extension ChildFacts {
     static let format: UInt8 = 3

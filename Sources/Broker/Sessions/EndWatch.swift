@@ -2,9 +2,9 @@
 ///
 /// A session lapses without a notice, and the notice of another replica's ending may be lost (guarantee 6).
 package struct EndWatch: Sendable {
-    /// The pause between two passes.
+    /// The pause between two searches for sessions that have ended.
     ///
-    /// Guarantee 6 allows one second, so the pause and the next pass together must be shorter.
+    /// Guarantee 6 allows one second, so the pause and the next search together must be shorter.
     package static let pause = Duration.milliseconds(500)
     /// The pause after a store read that failed.
     private static let patience = Duration.seconds(2)

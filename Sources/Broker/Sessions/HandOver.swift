@@ -85,12 +85,12 @@ package struct HandOver: Sendable {
         _ = try await parent(of: secrets)
     }
 
-    /// Exchanges a ticket for the broker's own origin for a web child, using the secret in the browser's cookie.
+    /// Exchanges a ticket of the broker's own origin for a web child, using the secret in the browser's cookie.
     ///
     /// While the ticket is valid, the same secret gets the same child again.
     ///
-    /// `held` are the session tokens in the browser's cookies. If one of them belongs to a living session of another user,
-    /// the call throws `other_session`.
+    /// `held` are the session tokens in the browser's cookies. If one of them belongs to a living session of another user, the
+    /// call throws `other_session`.
     package func spend(
         _ ticket: Secret, verifier: Secret?, held: [Secret]
     ) async throws(BrokerProblem) -> HandedOver {
@@ -230,7 +230,7 @@ struct HandoverSecrets: Sendable {
     var origin: String
     var path: String
     var challenge: Digest
-    /// The ring key's id and the salt that the child's token is derived from, together with the app's secret (decision 4).
+    /// The id of the ring's key; the child's token is derived from this key, the salt and the app's secret (decision 4).
     var keyID: String
     var salt: [UInt8]
 

@@ -15,7 +15,7 @@ final class KeyFetchCharge: Sendable {
 
     init(_ charge: Charge) { self.charge = charge }
 
-    /// Whether a fetch or an attempt was charged; false once a charge was refused.
+    /// Whether a fetch of keys, or an attempt with a key, was charged; false once a charge was refused.
     var isTaken: Bool { state.withLock { if case .taken(let count) = $0 { count > 0 } else { false } } }
 
     private var count: Int {
@@ -29,7 +29,7 @@ final class KeyFetchCharge: Sendable {
     /// The problem of the charge that was refused; nil if all charges succeeded.
     var refusal: BrokerProblem? { state.withLock { if case .refused(let problem, _) = $0 { problem } else { nil } } }
 
-    /// Charges a fetch or an attempt; false if the address has used up its limit.
+    /// Charges a fetch of keys, or an attempt with a key; false if the address has used up its limit.
     func take() -> Bool {
         do throws(BrokerProblem) { try charge.takeWrongToken() } catch {
             let before = count

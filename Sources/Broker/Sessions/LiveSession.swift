@@ -87,7 +87,9 @@ package final class LiveSession: Sendable {
     /// Whether the session has tokens from the provider; a session from an id_token has none.
     package var hasTokens: Bool { tokenHolder.row.tokens != nil }
 
-    /// Returns the access token; on the first call, `open` opens it.
+    /// Returns the access token.
+    ///
+    /// The first call opens the stored tokens with `open`, and later calls return the same object.
     func accessToken(
         _ open: (SessionRow) throws(BrokerProblem) -> StoredTokens
     ) throws(BrokerProblem) -> AccessToken {

@@ -36,8 +36,8 @@ package struct MakeChild: Sendable {
         }
         try context.requireRing()
         try context.require(.begin)
-        // The charge pays for the child's row, and for the tombstone of the child that it replaces. The tombstone stays for
-        // thirty days.
+        // The charge covers the child's row, and the tombstone of the child that it replaces. The tombstone stays for thirty
+        // days.
         try charge.takeChild()
         let (child, token) = try made(order, of: parent, policy)
         guard try await insert(child, of: parent, order.kind) else {
@@ -145,8 +145,8 @@ package struct MakeChild: Sendable {
 
     /// Returns the row for a requested child; it is not stored yet.
     ///
-    /// The child has its parent's subject, provider and client digests, so a search by user or client finds both. The child's
-    /// `subjectAndClient` differs, so that the limit on sessions leaves children out.
+    /// The child has its parent's subject, provider and client digests, so a search by user or client finds parent and child. The
+    /// child's `subjectAndClient` differs, so that the limit on sessions leaves children out.
     private func row(
         _ order: ChildOrder, token: Digest, of parent: LiveSession, _ policy: ChildPolicy
     ) throws(VaultFailure) -> LiveSession {

@@ -108,9 +108,9 @@ package final class SessionCache: Sendable {
         }
     }
 
-    /// Removes a session from the cache if `row` has other tokens and is not older.
+    /// Removes a session from the cache if `row` has other tokens than the cached row and is at least as new.
     ///
-    /// The row is not older if its token version is equal to the cached one, or higher.
+    /// `row` is at least as new if its token version is equal to the version of the cached row, or higher.
     func remove(olderThan row: SessionRow) {
         let known = state.withLock { state in
             (state.young[row.tokenDigest] ?? state.old[row.tokenDigest])?.session.row

@@ -113,7 +113,7 @@ extension SessionFacts {
         lastStepUp = reader.isAtEnd ? nil : try StepUpNote(&reader)
     }
 
-    /// The value that is written for a missing lent version if another member follows.
+    /// The value that is written for `lentVersion` if it is nil and another member follows.
     private static let lendsNothing: Int64 = -1
 
     private static func beginning(

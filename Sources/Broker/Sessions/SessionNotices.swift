@@ -39,7 +39,7 @@ package final class SessionNotices: Sendable {
         var parent: Digest?
         /// The time at which the session is read again.
         ///
-        /// The time is the session's lapse according to this process, or earlier if its end is in doubt.
+        /// This is the session's lapse as this process knows it. If the session may have ended or changed, it is an earlier time.
         var due: WallTime
     }
 
@@ -79,7 +79,7 @@ package final class SessionNotices: Sendable {
         state.withLock { state in _ = state.remove(id, tokenDigest, of: owner) }
     }
 
-    /// Adds a follower of a session, until `forget` removes it.
+    /// Adds a follower of a session, until `forget` removes the follower.
     ///
     /// The follower is called at the end of the session and, for a child, at the end of its parent.
     package func follow(_ session: LiveSession, _ follower: any SessionFollower) -> Place {
@@ -125,7 +125,7 @@ package final class SessionNotices: Sendable {
         }
     }
 
-    /// Notifies a session's followers that it is over.
+    /// Notifies a session's followers that the session is over.
     ///
     /// The reason is nil if the session is unknown by now.
     func end(_ tokenDigest: Digest, _ reason: EndReason?) {
@@ -171,7 +171,7 @@ package final class SessionNotices: Sendable {
         state.withLock { state in Array(Set(state.sessions.keys).union(state.families.keys)) }
     }
 
-    /// Returns the sessions that have to be read again, because they have lapsed according to this process.
+    /// Returns the sessions that have to be read again, because they have lapsed according to this process's clock.
     func due(at now: WallTime) -> [Digest] {
         state.withLock { state in state.sessions.compactMap { $0.value.due <= now ? $0.key : nil } }
     }

@@ -6,10 +6,10 @@ package struct StepUpDemand: Sendable, Equatable {
     package var maximumAge: Int64?
     /// Whether the call also has to show the user's presence, which a sign-in cannot show.
     package var presence = false
-    /// Whether any sign-in can meet the demand; false if two joined demands have no class in common.
+    /// Whether any sign-in can meet the demand; false if two joined demands have no `acr` value in common.
     package private(set) var isPossible = true
 
-    /// The largest number of classes that a demand may name, and the largest number of characters of one class.
+    /// The largest number of `acr` values that a demand may name, and the largest number of characters of one value.
     package static let mostClasses = 8
     package static let longestClass = 200
     /// The longest age that a demand may name, in seconds.
@@ -20,7 +20,7 @@ package struct StepUpDemand: Sendable, Equatable {
         self.maximumAge = maximumAge
     }
 
-    /// Returns whether the classes may be demanded.
+    /// Returns whether the `acr` values may be demanded.
     ///
     /// Their number and length are limited, and each one has to fit into a challenge.
     package static func areClasses(_ classes: [String]) -> Bool {
@@ -31,7 +31,7 @@ package struct StepUpDemand: Sendable, Equatable {
             }
     }
 
-    /// Returns the demand that requires both this one and another.
+    /// Returns the demand that requires both this demand and `other`.
     package func joined(with other: StepUpDemand) -> StepUpDemand {
         var both = self
         if let age = other.maximumAge { both.maximumAge = min(maximumAge ?? age, age) }

@@ -236,14 +236,14 @@ extension ExchangeSettlement {
         facts.lentVersion = isLent ? next?.accessVersion ?? row.tokenVersion + (isNewGrant ? 1 : 0) : nil
         let refreshable = next?.tokens.refreshToken != nil && plan.provider is any TokenRefreshing
         let sid = identity.sid.map { vault.index(.sid, [profile.issuer, $0]) }
-        // The idle time moves only while the clock allows uses to be written.
+        // While the clock is in doubt, uses are not written, so the idle time stays unchanged.
         let used = context.may(.writeUse) ? now : row.lastUsedAt
         let commit = StepUpCommit(
             exchange: self.row.key, exchangeFence: self.row.fence, tokenDigest: row.tokenDigest,
             tokenVersion: row.tokenVersion, version: row.version, isNewGrant: isNewGrant,
             tokens: try next.map { try vault.seal($0.record, as: .tokens, row: row.tokenDigest) },
             facts: try vault.seal(facts.record, as: .session, row: row.tokenDigest),
-            // By the `sid`, a revocation finds the sessions that it must spare. So store the `sid` of the sign-in that the
+            // A revocation finds the sessions that it must spare by their `sid`. So store the `sid` of the sign-in that the
             // refresh token comes from.
             sid: isNewGrant ? sid : row.sid ?? sid, tokenExpiresAt: next?.tokens.expiresAt, refreshable: refreshable,
             idleExpiresAt: SessionLimits.idleEnd(usedAt: used, created: row.createdAt, facts.lifetimes), now: used,

@@ -30,7 +30,9 @@ package struct StoredTokens: Sendable {
         self.issuedAt = issuedAt
     }
 
-    /// Returns the access token with its own version, or else with the given version of the whole set.
+    /// Returns the access token.
+    ///
+    /// `version` is the version of the whole token set. It is used if the access token has no version of its own.
     func access(version: Int64) -> AccessToken {
         AccessToken(
             token: tokens.accessToken, credential: tokens.credential, key: tokens.key?.pair,
@@ -89,7 +91,7 @@ extension StoredTokens {
         writer.optional(tokens.expiresAt)
         writer.optional(tokens.refreshExpiresAt)
         writer.integer(issuedAt.milliseconds)
-        // Older releases read only the members up to the time, or up to the id_token.
+        // Older releases stop reading after `issuedAt`, or after `uncheckedIDToken`.
         let unchecked = uncheckedIDToken.flatMap { $0.isKeptIDToken ? $0 : nil }
         if unchecked != nil || origin != nil { writer.optional(unchecked) }
         if let origin {

@@ -7,7 +7,7 @@ protocol FlightGoal: Sendable {
     var call: RefreshCall { get }
     /// The key of the token in the process's memory; nil for the session's own token.
     var key: Digest? { get }
-    /// Whether the token can only be read once the store has noted that the subject was checked.
+    /// Whether the store returns the token only after it has noted that the subject was checked.
     var needsSubjectMark: Bool { get }
 
     // MARK: Beginning
@@ -60,9 +60,9 @@ protocol FlightGoal: Sendable {
     func version(in session: OpenSession, _ grant: RefreshGrant) -> Int64
 }
 
-/// A goal whose call brings a new token pair, which replaces the session's.
+/// A goal whose call brings a new token pair, which replaces the session's pair.
 protocol PairGoal: FlightGoal {
-    /// Returns the session's stored tokens after a new pair.
+    /// Returns the session's stored tokens with the values of a new pair.
     func merged(_ pair: PairInHand) -> StoredTokens
 
     /// Returns whether the pair's access token is left out because it is unbound or unusable.
@@ -152,11 +152,11 @@ struct RefreshTurn: Sendable {
     let deadline: Duration
     /// Whether the call is the one retry after a lost or unclear answer.
     let isConfirming: Bool
-    /// The record of the requests that calls of this kind have sent under the claim.
+    /// The record of the requests that were sent under the claim for the same kind of call.
     let sending: RefreshSending
 }
 
-/// The provider's good answer, which has yet to be stored.
+/// The provider's successful answer, which has yet to be stored.
 enum AnswerInHand: Sendable {
     /// A new token pair, the time when it arrived, and the goal that stores it.
     case tokens(TokenSet, arrivedAt: WallTime, for: any PairGoal)

@@ -57,10 +57,10 @@ final class ForcedRefreshes: Sendable {
 
     init(capacity: Int = 10_000) { self.capacity = capacity }
 
-    /// Returns whether a token newer than the refused version may be fetched for the requesting party now.
+    /// Returns whether `asker` may have a token newer than the refused version now.
     ///
-    /// `pause` is the first pause for an upstream. A token from a forced refresh may be refreshed by force again when it is
-    /// that old.
+    /// `pause` is the first pause for an upstream. A token from a forced refresh may be replaced by force once it is as old as
+    /// `pause`.
     func mayForce(
         _ session: Digest, _ target: TargetKey, insteadOf refused: Int64, for asker: Asker, at moment: Duration,
         pause: Duration

@@ -127,7 +127,7 @@ struct PairInHand: Sendable {
     private func sealed() throws -> RefreshCommit {
         var facts: SessionFacts?
         do { facts = try SessionFacts.open(session.row, context.vault) } catch {
-            // A replica sealed the facts with a newer key. They stay as they are, and the pair in hand is stored at once.
+            // A replica sealed the facts with a newer key. The facts stay unchanged, and the pair in hand is stored at once.
             guard BrokerProblem(opening: error) != nil else { throw error }
         }
         let next = goal.merged(self)
@@ -203,7 +203,9 @@ struct PairInHand: Sendable {
         }
     }
 
-    /// Returns the grant that a step-up has begun for the session; nil if the session has ended.
+    /// Returns the grant that a step-up has begun for the session.
+    ///
+    /// Returns nil if the session has ended, or still has the grant of its first sign-in.
     private func stepUpGrant() async throws -> StepUpNote.Grant? {
         guard let row = try await context.store.session(tokenDigest: digest), row.endedAt == nil else { return nil }
         do { return try SessionFacts.open(row, context.vault).lastStepUp?.grant } catch {

@@ -73,8 +73,8 @@ struct PairRequest {
     /// Bound tokens use the session's key. If unbound tokens are to become bound, the key is derived from the refresh token.
     /// Another process that makes the call later derives the same key.
     ///
-    /// A call with a target never begins a binding. It would also bind the refresh token to the key of its answer, and the
-    /// session's token set would not contain that key.
+    /// A call with a target never begins a binding. Such a call would also bind the refresh token to the key of its answer, and
+    /// the session's token set would not contain that key.
     private func proof(with refreshToken: Secret) throws(VaultFailure) -> ProofMaker? {
         if let key = stored.tokens.key { return ProofMaker(key.pair, context.vault, context.clock) }
         guard call.bringsOwn else { return nil }
@@ -84,10 +84,9 @@ struct PairRequest {
         return ProofMaker(try context.vault.proofKeyPair(seed: seed.bytes), context.vault, context.clock)
     }
 
-    /// Whether a call shows another certificate than the one that the session's tokens are bound to, or shows one for unbound
-    /// tokens.
+    /// Whether a call shows a certificate that the session's tokens are not bound to.
     ///
-    /// The answer may then concern the certificate instead of the grant.
+    /// A refusal may then concern the certificate instead of the grant.
     private func showsAnother() -> Bool {
         if stored.tokens.certificate != nil { return !flight.shows(stored.tokens.certificate, stored) }
         let client = context.providers[stored.provider]?.profile.client(stored.client)

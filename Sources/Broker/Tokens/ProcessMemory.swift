@@ -30,8 +30,8 @@ final class ProcessMemory: Sendable {
 
 /// For each client, the moment at which the last token call began that the provider granted to this process.
 ///
-/// Refusals that may mean a dead grant end a session only if the same client was granted something meanwhile (guarantee 2). The
-/// granted call has to begin after the first refusal and end before the last refused call was sent.
+/// Refusals that may mean a dead grant end a session only if the provider granted a token call of the same client meanwhile
+/// (guarantee 2). The granted call has to begin after the first refusal and end before the last refused call was sent.
 ///
 /// A call that began before the first refusal proves nothing about the time since then, even if its answer arrives late.
 final class TokenAnswers: Sendable {
@@ -50,7 +50,7 @@ final class TokenAnswers: Sendable {
         }
     }
 
-    /// Returns whether a call that began after a moment was granted to the client.
+    /// Returns whether the provider granted a token call of the client that began after `moment`.
     func hasGranted(_ provider: ProviderName, _ client: ClientName, since moment: Duration) -> Bool {
         moments.withLock { $0[Key(provider: provider, client: client)].map { $0 > moment } ?? false }
     }
@@ -87,7 +87,7 @@ final class StoreWatch: Sendable {
     /// connection and 3 s for a connection that fails. It then waits 2 s until the next connection is tried, and 1 s until the
     /// pair is tried again.
     static let calm = Duration.seconds(15)
-    /// The longest time for which a store that is polled may leave the polls unanswered.
+    /// The longest time that a store may leave the polls of this process unanswered.
     ///
     /// After a longer time, the store counts as away.
     static let silence = Duration.seconds(10)
@@ -146,7 +146,7 @@ final class StoreWatch: Sendable {
 
     /// Notes an answer to the poll, which is sent every few seconds even if the process is idle.
     ///
-    /// After a failure or a silence, the store counts as returned at this moment.
+    /// If the store had failed or was silent before, it counts as available again from this moment on.
     func answered(at moment: Duration) {
         state.withLock { state in
             let wasHeard = state.answeredAt.map { moment - $0 <= Self.silence } ?? false

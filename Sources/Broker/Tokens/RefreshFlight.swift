@@ -147,7 +147,7 @@ struct RefreshFlight: Sendable {
         } catch { return .failure(error) }
     }
 
-    /// Carries out an action that the machine wants the result of.
+    /// Carries out an action, and returns its result for the machine.
     private func carryOut(
         _ action: RefreshStateMachine.Action, _ work: inout Work
     ) async -> RefreshStateMachine.Input {

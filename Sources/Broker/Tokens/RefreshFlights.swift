@@ -15,10 +15,10 @@ final class RefreshFlights: Sendable {
 
     /// Returns the session's refresh in progress, and whether the caller has to run it because it is new.
     ///
-    /// A new refresh is for `target`, or for the session's own access token if that is nil.
+    /// A new refresh is for `target`. If `target` is nil, it is for the session's own access token.
     ///
-    /// A session has one refresh at a time, for all purposes. A caller that finds a refresh for another purpose waits, then
-    /// tries again.
+    /// A session has one refresh at a time, for all purposes. A caller that finds a refresh for another purpose waits, then tries
+    /// again.
     func join(_ session: Digest, for target: Digest? = nil) -> (flight: SharedFlight, isNew: Bool) {
         state.withLock { state in
             if let flight = state.running[session] { return (flight, false) }

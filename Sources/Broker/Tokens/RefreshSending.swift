@@ -16,7 +16,8 @@ package final class RefreshSending: Sendable {
 
     package init() {}
 
-    /// The nonce and the idempotency key of the last request; nil before the first one, and once its answer has arrived.
+    /// The nonce and the idempotency key of the last request; nil before the first request, and after the last request was
+    /// answered.
     package var last: (nonce: String?, idempotencyKey: String)? { state.withLock { $0.last } }
 
     /// Whether the answer to the last request has arrived.

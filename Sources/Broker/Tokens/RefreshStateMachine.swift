@@ -9,8 +9,8 @@ struct RefreshStateMachine: Sendable {
     enum Need: Sendable, Equatable {
         /// The access token is near or past its expiry.
         case expiring
-        /// An upstream refused this token version, or the app asked. The token is refreshed unless a newer version is already
-        /// stored.
+        /// An upstream refused this token version, or the app asked for a newer one. The token is refreshed unless a newer
+        /// version is already stored.
         case forced(fromVersion: Int64)
     }
 
@@ -98,7 +98,7 @@ struct RefreshStateMachine: Sendable {
         /// period of such answers prove that the grant is dead.
         case counted(enough: Bool)
         case unclear
-        /// A refusal of a call with a target, which concerns only the target.
+        /// A refusal that concerns only the target of the call.
         case target
     }
 

@@ -25,7 +25,7 @@ package struct RefreshTokens: Sendable {
             {
                 return try await caller(session, .expiring).token()
             }
-            // A session that cannot be refreshed uses its token as it is.
+            // A session that cannot be refreshed keeps this token until the token expires.
             if !session.row.refreshable || RefreshTiming.isFresh(access, session.tokenDigest, margin: margin, at: now) {
                 return access
             }

@@ -40,7 +40,8 @@ struct RefusalReading: Sendable {
 
     private func exchangeRefused(_ refusal: OAuthError) -> RefreshStateMachine.Input {
         if refusal.isAboutProof { return .unusable }
-        // A client that may refresh but not exchange is also refused with this code. Its refreshes are judged separately.
+        // A client that may refresh tokens but not exchange them may also get this code. The client's refreshes are judged
+        // separately.
         if refusal.isAboutTarget || refusal.code == "invalid_client" { return .rejected(.target) }
         if refusal.isInvalidGrant || refusal.mayMeanDeadGrant {
             // A plain refresh can show whether the grant is dead. Without a refresh token, the refusal counts as a refusal of the

@@ -51,7 +51,7 @@ extension TargetGoal {
         }
     }
 
-    /// Returns the facts about the stored token at a time.
+    /// Returns the facts about the stored token at the time `now`.
     func found(
         in session: OpenSession, needsOwn: Bool, rest: Duration?, at now: WallTime, _ flight: FlightView
     ) -> FoundToken {
@@ -112,7 +112,7 @@ extension TargetGoal {
             // fetched.
             flight.context.memory.targets.rests(wanted.key, for: pause, at: flight.context.clock.monotonic())
             return .zero
-        // The provider did not answer about the target, so the fault concerns the session's other refreshes as well.
+        // The failure is not about the target, so the pause also applies to the session's other refreshes.
         case .notSent, .retryable, .lost: return pause
         }
     }
@@ -121,7 +121,8 @@ extension TargetGoal {
         _ failure: ProviderFailure?, in session: OpenSession?, isServable: Bool, _ flight: FlightView
     ) -> SharedFlight.Outcome {
         var word: String?
-        // A refusal concerns the configuration, and so every session of the client, unless it is about one user.
+        // A refusal that is about one user concerns only that user. Any other refusal concerns the configuration, and so every
+        // session of the client.
         var isOfClient = true
         if case .rejected(let refusal) = failure {
             word = CallbackError.standardWord(refusal.code)
@@ -143,7 +144,7 @@ extension TargetGoal {
         return .failure(BrokerProblem(.providerError, privateDetail: failure?.detail, with: .provider(word)))
     }
 
-    /// Returns the stored token if it is still valid and its certificate is the present one.
+    /// Returns the stored token if it is still valid and the client still shows the certificate that the token is bound to.
     private func living(in session: OpenSession, _ flight: FlightView) -> AccessToken? {
         guard let access = session.kept?.access, flight.shows(access.certificate, session.stored),
             RefreshTiming.isUsable(access, at: flight.context.clock.now())

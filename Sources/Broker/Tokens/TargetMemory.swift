@@ -37,7 +37,7 @@ final class TargetMemory: Sendable {
     static let refusal = Duration.seconds(60)
     /// The time during which a refused target is not requested for the client's other sessions.
     static let pause = Duration.seconds(5)
-    /// The pause of a target after an answer whose access token was unbound or unusable, but whose refresh token was good.
+    /// The pause of a target after an answer whose access token was unbound or unusable, but whose refresh token was valid.
     static let withheld = Duration.seconds(30)
     /// The shortest time between two uses of a token that are written to the store.
     static let noting = Duration.seconds(60)

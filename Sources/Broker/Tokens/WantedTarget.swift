@@ -1,7 +1,7 @@
 /// The API that a flight's access token is for.
 struct WantedTarget: Sendable {
     let target: TokenTarget
-    /// The key of the session's access token for that API.
+    /// The key of the row with the session's access token for `target`.
     let key: Digest
 
     init(_ target: TokenTarget, of session: Digest, _ vault: any Vault) {

@@ -38,7 +38,7 @@ package final class BrokerContext: Sendable {
         memory = ProcessMemory(
             startedAt: clock.monotonic(), nonceScope: shared == nil ? Self.scope(vault, clock) : "")
         self.watch = watch
-        // Read both clocks now, so that later looks can detect a jump since the start.
+        // Read both clocks now, so that a later reading shows whether a clock was stepped since the start.
         watch.look(clock)
     }
 

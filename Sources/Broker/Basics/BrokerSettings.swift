@@ -17,12 +17,12 @@ package struct BrokerSettings: Sendable {
     /// The longest time that a caller waits for another caller's exchange or refresh.
     package var waiterPatience: Duration = .seconds(10)
     package var handoffLifetime: Duration = .seconds(60)
-    /// The time that the row of an unused handoff is kept after its expiry, for a forward in progress.
+    /// The time that the row of an unused handoff is kept after the handoff's expiry, because a forward may still be in progress.
     package var handoffSlack: Duration = .seconds(60)
     package var registrationLifetime: Duration = .seconds(900)
     /// The time between the refresh of an access token and the token's expiry; each session adds up to 5 %.
     package var refreshMargin: Duration = .seconds(60)
-    /// The time after which the access token from a forced refresh may be refreshed by force again.
+    /// The pause before the access token from a forced refresh may be replaced by force.
     package var forcedRefreshPause: Duration = .seconds(60)
     /// The origins of the broker's own addresses, for checking the addresses in proofs.
     package var proofOrigins = ProofOrigins()

@@ -19,7 +19,9 @@ extension StringProtocol {
 }
 
 extension String {
-    /// Returns whether both strings have the same bytes; faster, because the bytes of whole strings are contiguous in memory.
+    /// Returns whether both strings have the same bytes.
+    ///
+    /// This overload is faster, because the bytes of whole strings are contiguous in memory.
     package func hasBytes(of other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
         let isSame: Bool?? = utf8.withContiguousStorageIfAvailable { own in

@@ -7,7 +7,7 @@ package protocol TraceSpan: Sendable {
     var traceID: String { get }
     /// The W3C `traceparent` field for a call, so that the called service continues the trace.
     var traceparent: String { get }
-    /// The `traceparent` field for a third party.
+    /// The `traceparent` field for a call to a third party, such as a provider.
     ///
     /// If the caller chose the trace's id, this field contains an id that the broker chose.
     var ownTraceparent: String { get }

@@ -2,7 +2,7 @@
 package struct HandedIDToken: Sendable {
     package let client: ClientName
     package let token: Secret
-    /// The app's nonce; the token contains it as it is or as SHA-256.
+    /// The app's nonce; the token contains the nonce itself or its SHA-256.
     package let nonce: Secret
 
     package init(client: ClientName, token: Secret, nonce: Secret) {

@@ -60,7 +60,7 @@ package struct OAuthError: Error, Sendable, Equatable {
     /// Whether the refusal of a call with a target concerns only the target.
     package var isAboutTarget: Bool { Self.aboutTargets.contains(code) && doubt == nil }
 
-    /// Error codes about the client, its proof or the moment, which therefore do not concern the grant.
+    /// Error codes about the client, its proof or a temporary state of the server, which therefore do not concern the grant.
     ///
     /// In a token answer, `temporarily_unavailable` and `slow_down` are already a `retryable` failure (`TokenAnswer.read`).
     private static let aboutNoGrant: Set<String> = [
@@ -72,9 +72,9 @@ package struct OAuthError: Error, Sendable, Equatable {
     ///
     /// Only further refusals can confirm this.
     ///
-    /// An answer with an empty body counts. An OAuth error other than `invalid_grant` counts, too, unless its code is about
-    /// the client, its proof or the moment. For example, one real server answers `invalid_request` for a refresh token that
-    /// it rotated. An `invalid_grant` also counts if it may concern the call instead of the grant (`doubt`).
+    /// An answer with an empty body counts. An OAuth error other than `invalid_grant` counts, too, unless its code is about the
+    /// client, its proof or a temporary state of the server. For example, one real server answers `invalid_request` for a refresh
+    /// token that it rotated. An `invalid_grant` also counts if it may concern the call instead of the grant (`doubt`).
     package var mayMeanDeadGrant: Bool {
         if isEmpty { return true }
         if isInvalidGrant { return doubt != nil }

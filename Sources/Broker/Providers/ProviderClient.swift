@@ -15,7 +15,7 @@ package protocol ProviderClient: Sendable {
     /// The callback parameters that the provider itself needs, in addition to those in a client's configuration.
     var callbackHints: [String] { get }
 
-    /// The time for which the open circuit breaker refuses calls to the provider; nil if calls are made.
+    /// The remaining time of the open circuit breaker, which refuses calls to the provider; nil if calls are made.
     var refusesCallsFor: Duration? { get }
 
     /// The number of calls to the provider that may be in progress at a time.

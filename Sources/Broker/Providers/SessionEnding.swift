@@ -1,4 +1,4 @@
-/// A provider that can end the user's own session there (OpenID Connect RP-Initiated Logout 1.0; decision 13).
+/// A provider that can end the user's own session at the provider (OpenID Connect RP-Initiated Logout 1.0; decision 13).
 package protocol SessionEnding: ProviderClient {
     /// Sends the id_token to the provider's log-out endpoint. Returns false if the endpoint or the id_token is missing.
     func endSession(

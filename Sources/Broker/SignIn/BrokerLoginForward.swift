@@ -35,7 +35,7 @@ struct BrokerLoginForward: Sendable {
         let binding = try await binding(row, secrets, client, input)
         if let session = secrets.stepUp?.session { try await checkSession(session, row, secrets, input) }
         if row.status != .pending {
-            // The login is used or burned. Only the exchange that used the login may be requested again.
+            // The login is used up or burned. Only the exchange that used up the login may be repeated.
             guard let key, row.exchange == key else { throw BrokerProblem(.stateMismatch) }
         } else if row.expiresAt <= context.clock.now() {
             throw BrokerProblem(.loginExpired)

@@ -187,7 +187,7 @@ struct ExchangeCalls: Sendable {
         return .registrationRequired(secrets.view(expiresAt: expiresAt))
     }
 
-    /// Counts a registration against its address's limit; the login or exchange has already paid the registration's cost.
+    /// Counts a registration in the share of its address; its cost is already part of the login's or exchange's charge.
     ///
     /// If the share is used up, the app can forward the callback again later.
     private func takeShare(of registration: Digest) async throws(BrokerProblem) {

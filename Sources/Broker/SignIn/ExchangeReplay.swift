@@ -2,7 +2,7 @@
 struct ExchangeReplay: Sendable {
     let context: BrokerContext
 
-    /// Returns or throws the answer of the stored outcome, as the first forward did.
+    /// Returns or throws the stored outcome of the exchange, as the first forward did.
     func answer(_ plan: ExchangePlan, _ row: ExchangeRow) async throws(BrokerProblem) -> SignInOutcome {
         context.events.emit(.exchangeReplayed(provider: plan.provider.profile.name))
         switch row.outcome {

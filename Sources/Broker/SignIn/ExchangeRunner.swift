@@ -157,12 +157,12 @@ struct ExchangeRunner: Sendable {
 
     private func isSameStarter(_ plan: ExchangePlan, _ row: ExchangeRow) -> Bool {
         guard let stored = row.proof, let brought = plan.proof else { return false }
-        // If the row was made before its client had to prove a key, its digest covers the secret alone. So its starter may
-        // bring any key.
+        // The row may be from a time when the client did not have to prove a key. Its digest then covers the secret alone, so the
+        // starter may bring any key.
         return stored == starter(of: plan) || stored == context.vault.digest(brought)
     }
 
-    /// Returns the problem of a login or registration that has expired or was used by another code.
+    /// Returns the problem of a login or registration that has expired, or was used up for another code.
     private func closedGate(_ plan: ExchangePlan) async throws(BrokerProblem) -> BrokerProblem {
         do {
             switch plan.gate {
@@ -242,7 +242,7 @@ struct GrantedExchange: Sendable {
     let deadline: Duration
     /// The wall time when the claim was granted.
     ///
-    /// If the clock is in doubt afterwards, the present time is computed from it.
+    /// If the clock is in doubt afterwards, the present time is computed from this time and the monotonic clock.
     let time = BelievedTime()
     /// The refresh tokens of the stepped-up session; empty for a sign-in that makes a session.
     let seen: SeenRefreshTokens

@@ -31,7 +31,7 @@ struct ExchangeSettlement: Sendable {
 
     /// The present time.
     ///
-    /// If the clock is now in doubt, the time is the claim's wall time plus the monotonic time that has passed since then.
+    /// If the clock is now in doubt, the time is the claim's wall time plus the monotonic time since the claim was granted.
     var time: WallTime {
         guard !context.may(.begin) else { return context.clock.now() }
         return exchange.time.now(context.clock.monotonic()) ?? context.clock.now()
@@ -307,8 +307,8 @@ struct ExchangeSettlement: Sendable {
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
         if let problem = await givenBack(counting: counting) {
-            // Try one more time. If the claim lapsed instead, the outcome would count as unknown, and an unused code would be
-            // lost.
+            // Try one more time. If the claim were left to lapse, the outcome would count as unknown, and the unused code would
+            // be lost.
             try? await context.clock.sleep(.milliseconds(200))
             if await givenBack(counting: counting) != nil { return problem }
         }

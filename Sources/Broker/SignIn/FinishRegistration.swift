@@ -19,7 +19,7 @@ package struct FinishRegistration: Sendable {
         let (row, isGuess) = try await input.charge.forWrongTokens { () async throws(BrokerProblem) in
             try await registration(registrationKey, provider, input, loginToken)
         }
-        // An unknown state key was already charged as a guess, so charge no wrong token for it a second time.
+        // An unknown state key was already charged as a wrong token, so do not charge a second one.
         let charge = isGuess ? Charge.nobody : input.charge
         return try await charge.forWrongTokens { () async throws(BrokerProblem) in
             try await finish(input, provider, row, loginToken)
@@ -84,7 +84,8 @@ package struct FinishRegistration: Sendable {
         guard !fields.isEmpty else { return }
         var faults: [FieldFault] = []
         for attribute in attributes {
-            // `fields` are the fields that Zephr lacks. Zephr may accept further attributes, so let unknown ones pass.
+            // `fields` are the fields that Zephr lacks. Zephr may accept further attributes, so attributes with other names are
+            // left unchecked.
             guard let field = fields.first(where: { $0.name.hasBytes(of: attribute.name) }) else { continue }
             if !field.accepts(attribute.value) {
                 faults.append(FieldFault(JSONPointer.make(["attributes", attribute.name]), .wrongType))

@@ -10,7 +10,7 @@ package struct HandoffRow: Sendable, Equatable {
     package var createdAt: WallTime
     /// The end of the handoff's life.
     ///
-    /// Until then it may be redeemed, and another callback of the login is refused.
+    /// Until this time, the app may redeem the handoff, and another callback of the login is refused.
     package var expiresAt: WallTime
     /// The time until which the row is stored.
     ///

@@ -4,6 +4,6 @@ package enum ChildInsertion: Sendable, Equatable {
     case made(replaced: [Digest])
     /// All places for children in the parent's family are taken.
     case full
-    /// The parent is missing, has ended, is past its times, or is a child itself.
+    /// The parent is missing, has ended, has lapsed, or is itself a child.
     case parentEnded
 }

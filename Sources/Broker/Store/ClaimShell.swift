@@ -100,7 +100,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
         }
     }
 
-    /// Renews the claim with a fence; returns whether it still exists, or nil if the store failed.
+    /// Renews the claim with a fence; returns whether the claim still exists, or nil if the store failed.
     func renew(_ fence: Int64) async -> Bool? {
         do throws(StoreFailure) { return try await row.renew(fence, for: context.settings.claimLifetime) } catch {
             failed(Row.renewal, error)

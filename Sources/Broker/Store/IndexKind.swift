@@ -27,7 +27,7 @@ package enum IndexKind: String, Sendable, CaseIterable {
     case childPlace
     /// The seed of a key that a provider binds tokens to, if the key was made without a login.
     case tokenKey
-    /// The owner and the exact request parameters of a session's access token for another API.
+    /// The session and the exact request parameters of an access token for another API.
     case targetToken = "audience"
     /// A ticket of a hand-over, and one of the eight rows that a session has for tickets.
     case handoverTicket, handoverSlot

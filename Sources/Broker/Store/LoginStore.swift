@@ -32,7 +32,7 @@ package protocol HandoffStore: Sendable {
 
 /// Stores partial registrations.
 ///
-/// `settleExchange` stores a registration, and a later exchange takes it as its gate.
+/// `settleExchange` stores a registration, and a later exchange uses it up.
 package protocol RegistrationStore: Sendable {
     /// Returns the registration with a key, in any status, until it is swept.
     func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow?

@@ -55,7 +55,7 @@ package protocol MaintenanceStore: Sendable {
     /// - Exchanges: a day after they were made.
     /// - Handoffs: at their `keptUntil`.
     /// - Tombstones: 30 days after the session's end.
-    /// - Logout-token ids: when due.
+    /// - Logout-token ids: at their `until`.
     ///
     /// Sessions that lapsed a day ago become tombstones (with `SessionEnds.reason`), and their tokens go to the outbox. Until
     /// then, a wrong clock can be corrected. Returns the number of touched rows, and the sessions that lapsed after

@@ -62,8 +62,8 @@ package struct RefreshMarks: Sendable, Equatable {
 
     /// Releases the claim; `takenOverAt` stays.
     ///
-    /// If there is no claim, an earlier attempt of the same release was stored and only its response was lost. Its refusal
-    /// must count only one time.
+    /// If there is no claim, an earlier attempt of the same release was stored and only its response was lost. The marks then
+    /// stay unchanged, because the refusal must count only one time.
     package mutating func release(_ release: RefreshRelease, at now: Duration) {
         guard claimUntil != nil else { return }
         claim = nil

@@ -7,6 +7,6 @@ package enum StepUpCommitResult: Sendable, Equatable {
     ///
     /// The store accepts a lapsed session, because the wall clock may be wrong.
     case ended
-    /// Another owner has claimed the exchange, or it is settled.
+    /// Another owner has claimed the exchange, or the exchange is settled.
     case takenAway
 }

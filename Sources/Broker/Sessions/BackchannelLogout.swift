@@ -12,7 +12,7 @@ package struct BackchannelLogout: Sendable {
     /// sessions whose own id_token lacked a `sid`. If the token has only a `sub`, it names all sessions of the user.
     ///
     /// The answer does not reveal whether there was any session. For a replayed token, the problem is `invalid_request`. If the
-    /// store is unavailable, the broker cannot detect a replay, so the answer is 503.
+    /// store is unavailable, a replay would pass undetected, so the answer is 503.
     ///
     /// A valid token costs nothing. An invalid token is charged as a wrong token. If its verification needed newer keys or
     /// several attempts, each fetch and attempt is charged instead (`KeyFetchCharge`).

@@ -1,6 +1,6 @@
 /// A child session's parent, kind and name, sealed in addition to the facts that every session has.
 ///
-/// The type is a class, so a cached session that is not a child stores only a nil reference.
+/// The type is a class, so a cached top-level session stores only a nil reference.
 package final class ChildFacts: Sendable {
     package let kind: ChildKind
     package let name: String

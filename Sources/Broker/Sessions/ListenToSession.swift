@@ -19,7 +19,7 @@ package struct ListenToSession: Sendable {
         let settings = context.settings
         let sessions =
             live.ownsItselfAlone(context) ? settings.sessionsPerShopAndClient : settings.sessionsPerSubjectAndClient
-        // A child's subscribers are counted separately. So a new subscriber of a sibling or the parent does not displace them.
+        // A child's subscribers are counted separately. So they stay if a sibling or the parent gets a new subscriber.
         let isChild = live.family != nil
         return context.notices.subscribe(
             live.tokenDigest, of: isChild ? live.tokenDigest : live.row.subjectAndClient,

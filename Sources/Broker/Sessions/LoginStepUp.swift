@@ -44,7 +44,7 @@ extension LoginStepUp {
         let key: ProofKeyPair?
     }
 
-    /// Reads the part that `begin` wrote; nil for the record of a login that does not step a session up.
+    /// Reads the part that `begin` wrote; nil for the record of a login that makes a session.
     static func beginning(_ bytes: [UInt8]) throws(RecordFailure) -> Beginning? {
         guard bytes.first == format else { return nil }
         var reader = try RecordReader(bytes, format: format)

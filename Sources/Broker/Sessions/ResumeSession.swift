@@ -297,7 +297,7 @@ package struct ResumeSession: Sendable {
         let context = context
         context.cache.remove([row.tokenDigest])
         context.spawner.spawn("integrity") {
-            // If this write fails, the next use of the session finds again that the row cannot be opened, and repeats the write.
+            // If this write fails, the next use of the session finds again that the row fails to open, and repeats the write.
             _ = try? await EndSession(context).end(.token(row.tokenDigest), reason: reason, handle: row.handle)
         }
     }

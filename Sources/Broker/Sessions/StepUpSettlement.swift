@@ -82,7 +82,7 @@ extension ExchangeSettlement {
 
     /// Reads the session that is stepped up, and notes its refresh token.
     ///
-    /// The code is spent, so the provider's answer must not be lost. Therefore this method retries until the store answers, and
+    /// The code is spent, so the provider's answer has to survive. Therefore this method retries until the store answers, and
     /// until the key ring has the key of the row.
     private func standing(_ session: Digest) async throws(BrokerProblem) -> SessionRow? {
         let row: SessionRow?? = await insisting("session") { () async throws(StoreFailure) in
@@ -236,7 +236,7 @@ extension ExchangeSettlement {
         facts.lentVersion = isLent ? next?.accessVersion ?? row.tokenVersion + (isNewGrant ? 1 : 0) : nil
         let refreshable = next?.tokens.refreshToken != nil && plan.provider is any TokenRefreshing
         let sid = identity.sid.map { vault.index(.sid, [profile.issuer, $0]) }
-        // While the clock is in doubt, uses are not written, so the idle time stays unchanged.
+        // While the clock is in doubt, the store gets no uses, so the idle time stays unchanged.
         let used = context.may(.writeUse) ? now : row.lastUsedAt
         let commit = StepUpCommit(
             exchange: self.row.key, exchangeFence: self.row.fence, tokenDigest: row.tokenDigest,

@@ -157,7 +157,7 @@ struct ExchangeRunner: Sendable {
 
     private func isSameStarter(_ plan: ExchangePlan, _ row: ExchangeRow) -> Bool {
         guard let stored = row.proof, let brought = plan.proof else { return false }
-        // The row may be from a time when the client did not have to prove a key. Its digest then covers the secret alone, so the
+        // The row may be from a time when its client required only the secret. Its digest then covers the secret alone, so the
         // starter may bring any key.
         return stored == starter(of: plan) || stored == context.vault.digest(brought)
     }

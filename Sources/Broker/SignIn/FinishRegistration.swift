@@ -19,7 +19,7 @@ package struct FinishRegistration: Sendable {
         let (row, isGuess) = try await input.charge.forWrongTokens { () async throws(BrokerProblem) in
             try await registration(registrationKey, provider, input, loginToken)
         }
-        // An unknown state key was already charged as a wrong token, so do not charge a second one.
+        // An unknown state key was already charged as a wrong token, so a second charge would be too much.
         let charge = isGuess ? Charge.nobody : input.charge
         return try await charge.forWrongTokens { () async throws(BrokerProblem) in
             try await finish(input, provider, row, loginToken)

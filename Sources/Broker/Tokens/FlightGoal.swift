@@ -88,7 +88,7 @@ struct OpenSession: Sendable {
 struct FoundToken: Sendable {
     /// The age of an answer with an unbound, and so unused, access token.
     enum Withheld: Sendable, Equatable {
-        /// The answer is recent, so the provider is not called again yet.
+        /// The answer is recent, so the provider is left alone for now.
         case lately
         /// The provider may be called again.
         case before

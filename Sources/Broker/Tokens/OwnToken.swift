@@ -38,7 +38,7 @@ struct OwnToken: PairGoal {
     func next(
         _ found: FoundToken, _ need: RefreshStateMachine.Need, after progress: RefreshStateMachine.Progress
     ) -> RefreshStateMachine.NextStep {
-        // The last access token was withheld, so the session has no access token. A new one is requested after a pause.
+        // The last access token was withheld, so the session lacks an access token. A new one is requested after a pause.
         if found.withheld == .lately || (found.withheld != nil && progress.isRefreshed) {
             return .finish(.unavailable)
         }

@@ -71,7 +71,7 @@ final class StoreWatch: Sendable {
         var unwritten = 0
         /// The number of unwritten pairs for which another write to the store succeeded meanwhile.
         ///
-        /// The failure of these pairs is not a sign of an outage.
+        /// These pairs failed although the store was available.
         var passedOver = 0
         /// The moment of the last trial claim, or of a later failure to write a pair.
         var triedAt = Duration.zero

@@ -73,7 +73,7 @@ struct RefreshCaller: Sendable {
             if !isNew {
                 context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
             }
-            // The withheld access token was dropped, so the session has no access token now.
+            // The withheld access token was dropped, so the session lacks an access token now.
             guard !access.token.isEmpty else {
                 throw BrokerProblem(
                     .providerUnavailable,

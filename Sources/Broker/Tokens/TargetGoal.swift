@@ -112,7 +112,7 @@ extension TargetGoal {
             // fetched.
             flight.context.memory.targets.rests(wanted.key, for: pause, at: flight.context.clock.monotonic())
             return .zero
-        // The failure is not about the target, so the pause also applies to the session's other refreshes.
+        // The failure concerns more than the target, so the pause also applies to the session's other refreshes.
         case .notSent, .retryable, .lost: return pause
         }
     }

@@ -18,7 +18,7 @@ package struct TargetTokenRow: Sendable, Equatable {
     package let storedAt: WallTime
     /// The time of the last noted use.
     ///
-    /// A use less than a minute later is not noted.
+    /// Uses less than a minute later are left out.
     package var usedAt: WallTime
     /// `StoredTokens` with only an access token, sealed as `.targetToken` for the row `key`.
     package var tokens: Sealed

@@ -43,7 +43,9 @@ enum ES256Signature {
         return raw(encoded.prefix(length))
     }
 
-    /// Returns the library's key, which is a pair if `scalar` is given; nil if the point is off the curve.
+    /// Returns OpenSSL's object for the key.
+    ///
+    /// If `scalar` is given, the object is a key pair, and otherwise a public key. Returns nil if the point is off the curve.
     private static func libraryKey(_ key: ProofKey, scalar: [UInt8]?) -> OpaquePointer? {
         guard let context = EVP_PKEY_CTX_new_from_name(nil, "EC", nil) else { return nil }
         defer { EVP_PKEY_CTX_free(context) }

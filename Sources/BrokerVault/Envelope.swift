@@ -97,7 +97,7 @@ enum Envelope {
         defer { EVP_CIPHER_CTX_free(context) }
         var failure: EnvelopeFailure? = .library
         let plaintext = envelope.withUnsafeBufferPointer { envelope in
-            // One extra byte, because an empty plaintext also needs an address.
+            // Make room for one byte more than the plaintext, because OpenSSL needs an address even for an empty plaintext.
             [UInt8](unsafeUninitializedCapacity: length + 1) { buffer, count in
                 guard let base = envelope.baseAddress, let out = buffer.baseAddress else { return }
                 let nonce = base + 1

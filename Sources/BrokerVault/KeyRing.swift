@@ -11,9 +11,9 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         /// The id that is stored in rows (`k…`).
         package let id: String
         package let created: WallTime
-        /// Whether new rows are sealed with this key.
+        /// Whether new records are sealed with this key.
         package let seals: Bool
-        /// The future time when this key starts to seal; nil otherwise.
+        /// The time when this key starts to seal, if it is in the future; nil otherwise.
         package let waitsUntil: WallTime?
     }
 
@@ -21,8 +21,8 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         let id: String
         let key: SecretBytes
         let created: WallTime
-        /// The time when this key starts to seal, so that every process can read the key before; nil if the key may seal at
-        /// once.
+        /// The time when this key starts to seal; nil if the key may seal at once. Every process can load the key before this
+        /// time.
         var sealsFrom: WallTime?
 
         func seals(at now: WallTime) -> Bool { sealsFrom.map { $0 <= now } ?? true }
@@ -61,13 +61,14 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         self.last = last
     }
 
-    /// Returns the sealing key: the newest key that may seal at `now`, or the oldest key if all still wait.
+    /// Returns the sealing key: the newest key that may seal at `now`. If the start times of all keys are in the future,
+    /// returns the oldest key.
     func sealing(at now: WallTime) -> Key { keys.first { $0.seals(at: now) } ?? last }
 
     /// The id of the sealing key.
     package func sealingID(at now: WallTime) -> String { sealing(at: now).id }
 
-    /// Returns the time since which the sealing key seals, according to the ring.
+    /// Returns the time when the sealing key started to seal, according to the ring.
     package func sealingSince(at now: WallTime) -> WallTime {
         let key = sealing(at: now)
         return key.sealsFrom ?? key.created
@@ -85,9 +86,9 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
 
     /// Returns a ring with a new first key.
     ///
-    /// The other keys follow, so that they can still open their rows (SEC-49). The new key seals from `sealsFrom` on, so that
-    /// every process can read the key before. If `sealsFrom` is nil, the key seals at once. Throws if the newest key of the
-    /// present ring still waits to seal.
+    /// The other keys follow the new one, so that they can still open their rows (SEC-49). The new key seals from `sealsFrom`
+    /// on. Before this time, every process can load the key. If `sealsFrom` is nil, the key seals at once. Throws if the start
+    /// time of the present newest key is still in the future.
     package func rotated(
         now: WallTime, sealsFrom: WallTime? = nil, random: (Int) throws(VaultFailure) -> [UInt8]
     ) throws(KeyRingFailure) -> KeyRing {
@@ -95,7 +96,9 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         return try KeyRing(index: index, keys: [Self.newKey(now: now, sealsFrom: sealsFrom, random: random)] + keys)
     }
 
-    /// Returns a ring without a given key; throws if the ring lacks this key, or if it seals or still waits to seal.
+    /// Returns a ring without a given key.
+    ///
+    /// Throws in three cases: the ring lacks the key; the key is the sealing key; or the key's start time is in the future.
     package func removing(_ id: String, now: WallTime) throws(KeyRingFailure) -> KeyRing {
         guard let key = keys.first(where: { $0.id == id }) else { throw .unknownID(id) }
         guard id != sealing(at: now).id else { throw .seals(id) }
@@ -113,7 +116,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         }
     }
 
-    /// The keys' public parts, with the newest key as the sealing one even if it still waits.
+    /// The keys' public parts. The newest key is marked as the sealing key, even if its start time is in the future.
     package var list: [Entry] { list(at: WallTime(milliseconds: .max)) }
 
     private static func fresh(_ random: (Int) throws(VaultFailure) -> [UInt8]) throws(KeyRingFailure) -> SecretBytes {
@@ -252,7 +255,8 @@ extension KeyRing {
         let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
         let days = era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
         let time = WallTime(seconds: days * 86_400 + hour * 3600 + minute * 60 + second)
-        // If the time is written again, the text must be the same. So a 30th of February and unusual separators are refused.
+        // Only the text that the broker itself writes for this time is accepted. So a 30th of February and unusual separators
+        // are refused.
         return time.rfc3339 == text ? time : nil
     }
 }
@@ -266,7 +270,7 @@ final class LoadedRing: Sendable {
         let id: String
         let seal: [SealedKind: SecretBytes]
         let sessionToken: KeyedHash
-        /// The number of seals with this key, over all kinds.
+        /// The number of seals with this key, for all kinds of records together.
         let seals: SealCounter
     }
 
@@ -287,7 +291,7 @@ final class LoadedRing: Sendable {
 
     /// Derives the subkeys; returns nil if the library fails.
     ///
-    /// The counters of keys in `previous` continue.
+    /// For a key that is also in `previous`, the count of its seals continues.
     init?(_ ring: KeyRing, at now: WallTime, algorithms: Algorithms, previous: LoadedRing?) {
         var byID: [String: Subkeys] = [:]
         for key in ring.keys {
@@ -321,12 +325,12 @@ final class LoadedRing: Sendable {
     /// Returns the keyed hash of an index.
     func hash(_ kind: IndexKind) -> KeyedHash? { index[kind] }
 
-    /// Stores the number of each key's seals in other processes.
+    /// Stores the number of seals that other processes have made with each key, by key id.
     func noteSeals(elsewhere counts: [String: Int]) {
         for (key, count) in counts { byID[key]?.seals.elsewhere.store(max(0, count), ordering: .relaxed) }
     }
 
-    /// The number of each key's seals in this process, by key id.
+    /// The number of seals that this process has made with each key, by key id.
     var sealCounts: [String: Int] { byID.mapValues { $0.seals.count.load(ordering: .relaxed) } }
 
     private static func derive(_ key: SecretBytes, _ purpose: Purpose, _ algorithms: Algorithms) -> SecretBytes? {

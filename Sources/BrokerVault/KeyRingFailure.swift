@@ -1,13 +1,13 @@
-/// The fault of a refused key file or of a refused change of the keys.
+/// The reason why a key file or a change of the keys was refused.
 ///
-/// The text contains a place or an id, and omits keys (SEC-110).
+/// The text names a place in the file or a key's id, and omits the keys (SEC-110).
 package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The text is not the expected JSON. `byte` is the place of the fault.
+    /// The file differs from the expected JSON. `byte` is the offset of the fault.
     case notJSON(reason: String, byte: Int)
     case unsupportedVersion
     /// A member is missing, unknown or of the wrong type. The associated text is the member's JSON pointer.
     case member(String)
-    /// The text at the place is not base64url without padding.
+    /// The key at this place is not base64url without padding.
     case notBase64URL(place: String)
     case wrongLength(place: String, bytes: Int)
     /// All bytes of the key are equal.
@@ -16,9 +16,9 @@ package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible
     case tooManyKeys
     case duplicateID(String)
     case sameKeyTwice(String, String)
-    /// The key still waits to seal.
+    /// The key's start time is in the future. Until then, the ring refuses to remove it and to add a newer key.
     case waits(String, until: String)
-    /// The key is the sealing one.
+    /// The key is the sealing key, so the ring refuses to remove it.
     case seals(String)
     case unknownID(String)
     /// The random generator failed.

@@ -16,10 +16,11 @@ package final class OpenSSLVault: Vault {
     private let ring: Mutex<LoadedRing>
     private let isForeign = Atomic<Bool>(false)
 
-    /// Derives every subkey; throws `unavailable` if the library lacks an algorithm, for example because one of OpenSSL's
-    /// providers is not loaded.
+    /// Derives every subkey; throws `unavailable` if OpenSSL lacks an algorithm, for example because one of OpenSSL's modules
+    /// is missing.
     ///
-    /// The sealing key is the newest key that may seal at `now`. If `now` is omitted, it is the newest key of all.
+    /// The sealing key is the newest key that may seal at `now`. If `now` is omitted, the sealing key is the newest of all
+    /// keys.
     package init(ring: KeyRing, at now: WallTime = WallTime(milliseconds: .max)) throws(VaultFailure) {
         guard let algorithms = Algorithms.shared,
             let loaded = LoadedRing(ring, at: now, algorithms: algorithms, previous: nil),
@@ -56,16 +57,16 @@ package final class OpenSSLVault: Vault {
 
     package var isTheStores: Bool { !isForeign.load(ordering: .relaxed) }
 
-    /// Stores whether the ring belongs to the store.
+    /// Stores whether the ring is the right one for the store, which means that it opens the stored values.
     package func note(isTheStores: Bool) { isForeign.store(!isTheStores, ordering: .relaxed) }
 
-    /// The number of each key's seals since this process began, by key id.
+    /// The number of seals that this process has made with each key, by key id.
     package var sealCounts: [String: Int] { current.sealCounts }
 
-    /// Stores the number of each key's seals in other processes, by key id.
+    /// Stores the number of seals that other processes have made with each key, by key id.
     package func noteSeals(elsewhere counts: [String: Int]) { current.noteSeals(elsewhere: counts) }
 
-    /// Whether the sealing key's uses by all processes make a rotation advisable.
+    /// Whether a rotation is advisable, because all processes together have made very many seals with the sealing key.
     package var rotationAdvised: Bool {
         current.first.seals.total >= Self.rotationAdvisedAfter
     }
@@ -235,7 +236,7 @@ struct Algorithms: Sendable {
     /// HKDF (RFC 5869).
     nonisolated(unsafe) let hkdf: OpaquePointer
 
-    /// The process's algorithms; nil if the library's provider lacks one.
+    /// The process's algorithms; nil if OpenSSL lacks one of them.
     ///
     /// The fetched algorithms exist until the process ends.
     static let shared: Algorithms? = {

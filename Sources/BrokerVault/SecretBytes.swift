@@ -21,12 +21,12 @@ final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
         pointer.deallocate()
     }
 
-    /// Lends the bytes for the duration of `body`.
+    /// Calls `body` with a pointer to the bytes, which is valid only during this call.
     func withBytes<Result>(_ body: (UnsafePointer<UInt8>) -> Result) -> Result { body(UnsafePointer(pointer)) }
 
-    /// Returns whether both hold the same bytes.
+    /// Returns whether both keys have the same bytes.
     ///
-    /// For bytes of equal length, the duration of the comparison is independent of their values (SEC-53).
+    /// For keys of equal length, the duration of the comparison is independent of their bytes (SEC-53).
     func isEqual(to other: SecretBytes) -> Bool {
         count == other.count && CRYPTO_memcmp(pointer, other.pointer, count) == 0
     }

@@ -3,7 +3,7 @@ import Glibc
 import Logging
 import Sandbox
 
-/// Serves the providers until it is stopped.
+/// Serves the providers until the process is stopped.
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Serve the providers; what is done where no subcommand is named.")

@@ -3,7 +3,7 @@ import Hummingbird
 
 /// An emulated OAuth 2.0 server.
 ///
-/// Real providers differ in each of these requirements.
+/// The members of this protocol are the points in which real providers differ.
 protocol AuthorizationServer: SandboxProvider {
     /// The path of the issuer, for example `/oidc`.
     var issuerPath: String { get }

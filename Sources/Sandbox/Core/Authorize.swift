@@ -96,7 +96,7 @@ struct Authorize {
         return response
     }
 
-    /// The authentication classes that the request asks for, in order of preference.
+    /// The `acr` values that the request asks for, in order of preference.
     private static func classes(_ parameters: Pairs) -> [String] {
         parameters["acr_values"]?.split(separator: " ").map(String.init) ?? []
     }
@@ -112,8 +112,9 @@ struct Authorize {
         return OAuthFailure(error: "login_required", description: "Nobody is asked to sign in again here.")
     }
 
-    /// Returns the reason why the browser's session does not meet the requested age or class; nil if it meets both, or if the
-    /// provider ignores such requests.
+    /// Returns the reason why the browser's session lacks the requested age or `acr`.
+    ///
+    /// Returns nil in two cases: the session has both; or the provider ignores such requests.
     private func lacking(_ session: SignOn, _ parameters: Pairs) -> String? {
         guard call.settings.text("step_up") != "ignores" else { return nil }
         if let age = parameters["max_age"].flatMap(Double.init), call.now - session.authenticatedAt > age {

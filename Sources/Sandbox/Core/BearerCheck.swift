@@ -7,8 +7,8 @@ struct BearerCheck {
 
     /// Returns the grant of a bearer token; nil if the token is missing, unknown, expired or revoked.
     ///
-    /// The result is also nil for a token that is bound to a key or to another certificate than the connection's. Only `/api`
-    /// accepts tokens of another provider.
+    /// The result is also nil in two cases: the token is bound to a key; or it is bound to another certificate than that of the
+    /// connection. Tokens of other providers are accepted only at `/api`.
     func grant(token: String? = nil) -> Grant? {
         guard let token = token ?? call.bearer, thumbprint(of: token) == nil else { return nil }
         return live(token)
@@ -28,9 +28,10 @@ struct BearerCheck {
         }
     }
 
-    /// Whether the token is for the API `name`, according to its scope or its audience (`kind`).
+    /// Whether the token is for the API `name`.
     ///
-    /// An audience must equal the name, or end with a slash and the name.
+    /// For the kind `scope`, the token's scope must contain the name. Otherwise an audience of the token must equal the name,
+    /// or end with a slash and the name.
     func isFor(_ name: String, by kind: String) -> Bool {
         guard let token = call.proven ?? call.bearer, let access = call.state.with({ $0.accessTokens[token] }) else {
             return false

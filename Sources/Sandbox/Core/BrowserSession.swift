@@ -8,16 +8,17 @@ struct BrowserSession {
     private var cookieName: String { "sandbox-" + server.name }
     private var isOn: Bool { call.settings.flag("sso") }
 
-    /// The browser's session, if it has one at this provider.
+    /// The browser's session at this provider; nil if there is none.
     var signOn: SignOn? {
         guard isOn, let cookie = call.cookie(cookieName) else { return nil }
         let known = call.state.with { $0.signOns[cookie] }
         return known.flatMap { $0.provider == server.name ? $0 : nil }
     }
 
-    /// Records a sign-in; it continues the browser's session if the user is the same, and begins a new session otherwise.
+    /// Records a sign-in.
     ///
-    /// Returns nil if the provider keeps no sessions. The cookie's value is new each time.
+    /// If the browser's session belongs to the same user, this session continues. Otherwise a new session begins. Each sign-in
+    /// gives the cookie a new value. Returns nil if the provider keeps no sessions.
     func signedIn(
         _ user: String, at time: Double, class authenticationClass: String, client: String, sid: String?
     ) -> (SignOn, cookie: String)? {

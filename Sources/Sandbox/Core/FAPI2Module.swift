@@ -12,7 +12,7 @@ struct FAPI2Module: Sendable {
     var faults: [Fault] = []
     /// Whether the server sends nonces in its answers, and requires them in proofs.
     var hasNonces = true
-    /// Whether the plan also has this module for tokens that are bound to certificates.
+    /// Whether the plan has this module also for tokens that are bound to certificates.
     var appliesToCertificates = true
 
     private static let prefix = "fapi2-security-profile-final-client-"
@@ -78,7 +78,8 @@ struct FAPI2Module: Sendable {
         return module
     }
 
-    /// Configures a provider for exactly this module; returns false if the plan lacks the variant.
+    /// Configures a provider for exactly this module; returns false if the plan has this module only for the other kind of
+    /// bound tokens.
     func play(at provider: String, _ constraint: Constraint, _ sandbox: SandboxControl) -> Bool {
         guard constraint == .dpop || appliesToCertificates else { return false }
         let isProof = constraint == .dpop

@@ -16,7 +16,9 @@ struct FAPI2Server {
         String(text.map { Character($0.isUppercase ? $0.lowercased() : $0.uppercased()) })
     }
 
-    /// Returns the fault of an authorization URL; a correct one has only `client_id` and a pushed `request_uri`.
+    /// Returns the fault of an authorization URL, or nil if it is correct.
+    ///
+    /// A correct URL has only `client_id` and a pushed `request_uri`.
     func fault(ofOpening visible: Pairs) -> String? {
         guard isOn else { return nil }
         let names = visible.all.map(\.name).filter { !$0.hasPrefix("sandbox_") }.sorted()
@@ -39,7 +41,7 @@ struct FAPI2Server {
         }
     }
 
-    /// Refuses secrets and a body without `client_id`, because a client must authenticate with an assertion or its certificate.
+    /// Refuses a client secret, and a body without `client_id`. A client must authenticate with an assertion or a certificate.
     func check(authentication form: Pairs) throws(OAuthFailure) {
         guard isOn else { return }
         guard call.headers[.authorization] == nil, form["client_secret"] == nil, let id = form["client_id"] else {

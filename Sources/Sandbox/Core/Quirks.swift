@@ -38,7 +38,7 @@ enum Quirks {
         if faults.has("null-header") { header = header.with(null: ["typ", "crit"]) }
     }
 
-    /// Changes those endpoints in a metadata document that no sign-in calls, as the faults demand.
+    /// Changes the unused endpoints of a metadata document as the faults demand.
     static func change(metadata: inout JSON, by faults: Faults) {
         let unused = [
             "introspection_endpoint", "end_session_endpoint", "registration_endpoint", "mtls_endpoint_aliases",
@@ -124,7 +124,9 @@ enum Quirks {
 }
 
 extension JSON {
-    /// Returns the object with these members set to null, in a form that `merging` does not remove.
+    /// Returns the object with these members set to null.
+    ///
+    /// The null is `raw` text, because `merging` would remove a member with an ordinary null.
     fileprivate func with(null names: [String]) -> JSON { names.reduce(self) { $0.over($1, .raw("null")) } }
 
     fileprivate func over(_ name: String, _ value: JSON) -> JSON {

@@ -7,7 +7,9 @@ struct RequestedTarget: Sendable {
     let audiences: [String]
     let scope: String?
 
-    /// Reads the target of a request; when a code is redeemed, the scope comes from the authorization request.
+    /// Reads the target of a request.
+    ///
+    /// `isScoped` is false if a code is redeemed, because the scope then comes from the authorization request.
     init(_ form: Pairs, isScoped: Bool = true) {
         resources = form.values("resource")
         audiences = form.values("audience")

@@ -117,7 +117,8 @@ struct TokenEndpoint {
                 if strict { storage.revoke(grant: grant.id) }
                 return .nothing
             }
-            // A public client's refresh token is bound as well (RFC 9449 section 5).
+            // A public client's refresh token is bound to the key of the client's proofs, like its access token (RFC 9449
+            // section 5).
             if isPublic, let bound = grant.thumbprint, bound != shown { return .nothing }
             // Check the target first, because a refused request must leave the refresh token unspent.
             do throws(OAuthFailure) { try target.check(call, of: grant) } catch { return .refused(error) }
@@ -134,7 +135,7 @@ struct TokenEndpoint {
         return try await grantTokens(grant, for: target, refreshing: token)
     }
 
-    /// Issues the tokens of a grant; `refreshing` is the refresh token that was sent.
+    /// Issues the tokens of a grant; `refreshing` is the refresh token in the request, or nil if the request has a code.
     private func grantTokens(_ grant: Grant, for target: RequestedTarget, refreshing: String?) async throws -> Response
     {
         let settings = call.settings

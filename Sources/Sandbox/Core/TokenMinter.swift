@@ -9,8 +9,9 @@ struct TokenMinter {
 
     private var algorithm: String { user["alg"] ?? call.settings.text("alg") }
 
-    /// The certificate that the access token is bound to, which is the connection's certificate if the client is registered for
-    /// bound tokens.
+    /// The certificate that the access token is bound to; nil if the client is registered for other tokens only.
+    ///
+    /// It is the connection's certificate, unless a fault demands another one.
     var certificate: String? {
         let client = call.state.client(grant.clientID, at: server.name)
         guard client?.json["tls_client_certificate_bound_access_tokens"]?.flag == true else { return nil }

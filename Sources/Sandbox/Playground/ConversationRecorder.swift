@@ -3,9 +3,10 @@ import NIOCore
 
 /// Records the broker's requests to a provider, and the answers.
 ///
-/// The phone records its own messages. It marks its requests, so that the recorder can distinguish them from the broker's.
+/// The phone records its own messages. Its requests have a mark, by which the recorder distinguishes them from the broker's
+/// requests.
 struct ConversationRecorder: Sendable {
-    /// The field by which the phone marks its requests; no relay passes it on.
+    /// The header field by which the phone marks its requests; the broker's relay removes it.
     static let mark = "Playground-Caller"
 
     let conversation: Conversation

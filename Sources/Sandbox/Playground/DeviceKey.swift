@@ -27,8 +27,10 @@ actor DeviceKey {
         return true
     }
 
-    /// Stores a signature; returns false if the text's number is unknown, or if another key made the signature, as in another
-    /// browser.
+    /// Stores a signature.
+    ///
+    /// Returns false in two cases: the text's number is unknown; or the signature is by another key, for example by the key of
+    /// another browser.
     func take(signature: String, of number: Int) -> Bool {
         guard let order = orders.first(where: { $0.number == number }), let bytes = Base64URL.decode(signature),
             let made = try? P256.Signing.ECDSASignature(rawRepresentation: bytes),

@@ -38,10 +38,10 @@ struct PhoneScreen: Sendable {
     var isListening = false
     /// The last events.
     var events: [String] = []
-    /// The user's view of the last simulated trouble, and its explanation.
+    /// A sentence about what the user has noticed of the last simulated trouble, and the explanation of that trouble.
     var noticed = ""
     var explanation = ""
-    /// The number of such views so far.
+    /// The number of simulated troubles that were shown to the user so far.
     var notices = 0
     /// Whether the providers are switched off.
     var providersAreDown = false

@@ -3,7 +3,8 @@ final class Playground: Sendable {
     let configuration: PlaygroundConfiguration
     let conversation = Conversation()
     let phone: PlaygroundPhone
-    /// The guard, whose token distinguishes pages that were loaded since this start of the sandbox from older pages.
+    /// The guard of the playground's routes. Its token is new at each start of the sandbox, so the guard refuses pages that
+    /// were loaded earlier.
     let gate = PlaygroundGuard(token: Random.token())
     let recorder: ConversationRecorder
 

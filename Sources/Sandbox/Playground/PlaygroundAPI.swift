@@ -101,7 +101,7 @@ struct PlaygroundAPI: Sendable {
         }
     }
 
-    /// Returns the changes since the page last asked; waits up to twenty seconds for one.
+    /// Returns the changes since the page's last request; waits up to twenty seconds for the first change.
     private func news(_ json: JSON) async -> JSON {
         let (after, version) = (json["after"]?.number ?? 0, json["version"]?.number ?? -1)
         let beginning = json["beginning"]?.number ?? -1

@@ -1,6 +1,6 @@
-/// Decides which callers may control the sandbox: its own pages and programs, but no page of another web site.
+/// Decides which callers may control the sandbox: the sandbox's own pages and local programs, but no page of another web site.
 ///
-/// A page of another site can make a browser send requests to the sandbox. If the site makes its name resolve to loopback (DNS
+/// A page of another site can make a browser send requests to the sandbox. If that site makes its name resolve to loopback (DNS
 /// rebinding), its page can even read the answers. `Origin` reveals the first attack, and `Host` the second. In addition, only
 /// the sandbox's own page has the token.
 struct PlaygroundGuard: Sendable {
@@ -29,7 +29,7 @@ struct PlaygroundGuard: Sendable {
         }
     }
 
-    /// The secret that only the page of this start has.
+    /// The secret that only pages have that were loaded since this start of the sandbox.
     let token: String
 
     /// Checks the caller of a control route.

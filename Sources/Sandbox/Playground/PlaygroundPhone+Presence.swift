@@ -42,7 +42,9 @@ extension PlaygroundPhone {
         return true
     }
 
-    /// Asks the user, and lets the second key sign after the answer yes; returns nil after the answer no, or after two minutes.
+    /// Asks the user a question. After the answer yes, the presence key signs, and the proof is returned.
+    ///
+    /// Returns nil after the answer no, or after two minutes.
     private func ask(_ question: String, over request: PlaygroundRequest) async -> String? {
         let text = proof(of: request).signingInput(jwk: await presenceKey.jwk)
         let number = await presenceKey.order(text)
@@ -56,9 +58,9 @@ extension PlaygroundPhone {
         return text + "." + signature
     }
 
-    /// Lets the user confirm a payment, while thieves try to pay with the messages that they have seen.
+    /// Lets the user confirm a payment, while thieves try to pay with messages that they have copied.
     func stealPresence() async {
-        // The answer brings the nonce for the user's question, or demands a sign-in first.
+        // The answer to this first request has the nonce for the presence proof, or demands a sign-in.
         let first = await patiently(PlaygroundPayment.large.request(jar: jar)).answer
         if let first, first.code == "step_up_required", let demand = first.json["step_up"] {
             return await startStepUp(demand, for: .large, isStolen: true)
@@ -76,7 +78,8 @@ extension PlaygroundPhone {
         let moved = await asThief(elsewhere)
         let answer = await patiently(paid).answer
         let again = await asThief(paid)
-        // Malware on the phone has the app's cookie and the silent key, but not the presence key.
+        // Malware on the phone has the app's cookie, and can use the session's key, which signs silently. The presence key is
+        // out of its reach.
         var silent = PlaygroundPayment.large.request(jar: jar)
         silent.isProved = true
         let bare = await asThief(silent)

@@ -1,6 +1,8 @@
-/// The troubles of the switches, and the user's view of each.
+/// Simulates the troubles of the switches, and shows what the user has noticed of each.
 extension PlaygroundPhone {
-    /// Makes the trouble of a switch; returns false if the phone is busy, or the switch does not apply now.
+    /// Simulates the trouble of a switch.
+    ///
+    /// Returns false in two cases: the phone is busy; or the switch needs something that is missing now.
     func makeTrouble(_ trouble: TroubleSwitch) async -> Bool {
         if trouble == .killProvider { return await toggleProviders() }
         if trouble.needsSession, screen.view != .session { return false }
@@ -33,7 +35,7 @@ extension PlaygroundPhone {
         if !noticed.isEmpty { screen.notices += 1 }
     }
 
-    /// Returns the user's view of a finished call.
+    /// Returns a sentence about what the user has noticed of a finished call.
     private func noticed(_ outcome: Outcome) -> String {
         guard screen.view == .session else { return "“\(screen.message)”" }
         guard outcome.answer?.status == 200 else { return "That the API did not answer; they are still signed in." }
@@ -165,7 +167,8 @@ extension PlaygroundPhone {
             settle(outcome)
             return notice("Nothing.", thief)
         }
-        // After this answer, an app must start exactly one new login (docs/apps/native-apps.md).
+        // The broker has refused the phone's callback, because the thief's attempt burned the login. An app must then start
+        // exactly one new login (docs/apps/native-apps.md).
         guard let again = await self.callback(provider, jar: jar) else { return }
         outcome = await forward(again, jar: jar)
         settle(outcome)
@@ -254,7 +257,8 @@ extension PlaygroundPhone {
                 "The tablet got \(ended.answer?.status ?? 0) \(ended.answer?.code ?? ""): at \(provider.title) a session "
                     + "belongs to its device, since the subject is a shop and not a person.")
         }
-        // Wait for the event, which reports the end at once. If there is no event stream, the next call reports the end.
+        // Wait for an event of the event stream, which reports the session's end at once. If the stream is closed, the next
+        // call reports the end.
         for _ in 0..<40 where screen.view == .session { try? await Task.sleep(for: .milliseconds(50)) }
         if screen.view == .session,
             let answer = await patiently(

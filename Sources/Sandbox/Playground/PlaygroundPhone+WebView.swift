@@ -8,7 +8,7 @@ extension PlaygroundPhone {
 
     static let webView = "web view"
 
-    /// Opens the shop's page in the web view, signed in.
+    /// Opens the shop's page in the web view, which is signed in by hand-over.
     func openShop() async {
         guard let ticket = await ticket() else { return }
         await open(ticket)
@@ -46,7 +46,8 @@ extension PlaygroundPhone {
         return Ticket(url: String(url.dropFirst(caller.broker.count)), secret: secret)
     }
 
-    /// Stores the secret in the web view, and loads the address; the page then posts with its own script.
+    /// Stores the secret in the web view, and loads the ticket's address. Then the script of the loaded page redeems the ticket
+    /// with a POST.
     private func open(_ ticket: Ticket) async {
         webViewJar.take(Self.secretName + "=" + ticket.secret)
         screen.shopAddress = caller.broker + "/handover/" + Shortened.secret(String(ticket.url.dropFirst(10)))

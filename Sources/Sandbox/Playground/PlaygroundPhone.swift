@@ -40,7 +40,7 @@ actor PlaygroundPhone {
     var thief: CookieJar?
     /// The provider's page in the browser.
     var page = ""
-    /// The payment that waits for another sign-in.
+    /// The payment that waits until the user has signed in again; nil if there is none.
     var pending: PendingPayment?
     private var listener: Task<Void, Never>?
     private var listening = 0
@@ -94,8 +94,8 @@ actor PlaygroundPhone {
         let age = screen.provider?.age ?? ""
         let line = CurlLine(
             base: "",
-            // A person who pastes this line must be another new user, because the phone's new user is known to the provider by
-            // then.
+            // A person may run this curl line later. The provider then already knows the phone's new user, so the line has
+            // another new user.
             target: refused
                 ? "$URL&sandbox_deny=1" : "$URL&sandbox_user=" + (name == "new" ? "new-$RANDOM$RANDOM" : user) + age,
             capture: .callback)
@@ -107,7 +107,9 @@ actor PlaygroundPhone {
         await settle(forward(callback, jar: jar))
     }
 
-    /// Returns to the list, or from a step-up to the session.
+    /// Leaves the provider's page.
+    ///
+    /// From a step-up, the phone returns to the session, and otherwise to the list of providers.
     func cancel() async {
         guard pending == nil else { return await closeStepUp() }
         screen.view = .home
@@ -191,7 +193,7 @@ actor PlaygroundPhone {
         }
     }
 
-    /// Returns to the list, with a message.
+    /// Returns to the list of providers, and shows the reason of the failure.
     func failed(_ answer: PlaygroundAnswer?, _ message: String? = nil) {
         pending = nil
         screen.stepUp = ""
@@ -360,7 +362,7 @@ actor PlaygroundPhone {
         let reason = data["reason"]?.text ?? ""
         screen.events = Array((screen.events + [name + (reason.isEmpty ? "" : " (\(reason))")]).suffix(4))
         if name == "session" { screen.session = data }
-        // If a newer session has replaced this one, the jar already has the new cookie.
+        // If the session has ended because a newer one replaced it, the jar already has the cookie of the newer session.
         if name == "session_ended", reason != "replaced" { ended(reason) }
     }
 }

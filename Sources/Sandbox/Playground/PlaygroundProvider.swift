@@ -53,7 +53,7 @@ struct PlaygroundProvider: Sendable {
     /// The provider's name in the list on the page.
     var choice: String { isBound ? name + "-" + client : name }
 
-    /// Returns the provider with a name from that list.
+    /// Returns the provider that has this name in the list on the page.
     static func named(_ choice: String) -> PlaygroundProvider? { all.first { $0.choice == choice } }
 
     /// Returns the same provider with a client whose sessions are unbound.

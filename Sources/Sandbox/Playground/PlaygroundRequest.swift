@@ -8,7 +8,7 @@ struct PlaygroundRequest: Sendable {
     var headers: [(String, String)] = []
     var body: [UInt8] = []
     var jar: CookieJar?
-    /// The name of the sender, if it is not the app.
+    /// The name of the sender; empty if the app sends the request.
     var who = ""
     /// The value that the curl line extracts from the answer.
     var capture = CurlLine.Capture.nothing

@@ -6,14 +6,14 @@ enum Shortened {
         return String(value.prefix(min(6, value.count / 3))) + "…"
     }
 
-    /// A path with its query.
+    /// Returns a path and its query with shortened secrets.
     static func target(_ target: String) -> String {
         let halves = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         guard halves.count == 2 else { return text(target) }
         return text(String(halves[0])) + "?" + form(String(halves[1]))
     }
 
-    /// A header field's value.
+    /// Returns the value of a header field with shortened secrets.
     static func field(_ name: String, _ value: String) -> String {
         switch name.lowercased() {
         case "authorization":
@@ -34,11 +34,12 @@ enum Shortened {
         value.split(separator: ".").prefix(2)
             .compactMap { Base64URL.decode(String($0)) }
             .compactMap { try? JSON.parse($0) }
-            // Allow line breaks between members, but not inside one.
+            // A space after each comma lets the page break lines between members only.
             .map { json($0).serialized.split(separator: ",").joined(separator: ", ") }
     }
 
-    /// A body: JSON in lines, a form on one line, the title of a page, or the beginning of other text.
+    /// Returns a body with shortened secrets: JSON in lines, a form on one line, only the title of a page, or the beginning of
+    /// other text.
     static func body(_ bytes: [UInt8], type: String) -> String {
         guard !bytes.isEmpty else { return "" }
         let text = String(decoding: bytes, as: UTF8.self)
@@ -85,7 +86,7 @@ enum Shortened {
         return out
     }
 
-    /// A query or form body.
+    /// Returns a query or a form body with shortened secrets.
     private static func form(_ raw: String) -> String {
         raw.split(separator: "&", omittingEmptySubsequences: false).map { part in
             let halves = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)

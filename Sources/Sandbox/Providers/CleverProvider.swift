@@ -99,9 +99,9 @@ struct CleverProvider: AuthorizationServer {
         }
     }
 
-    /// Handles the start of a login from the portal or an instant-login link.
+    /// Handles a login that starts at Clever's portal or with an instant-login link.
     ///
-    /// The primary redirect URI gets a code but no state.
+    /// The client's first redirect URI gets only a code, and the state is missing.
     private func launch(_ call: Call) -> Response {
         let query = call.queryPairs
         guard let id = query["client_id"] else { return htmlError(400) }

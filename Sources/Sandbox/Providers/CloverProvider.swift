@@ -114,7 +114,7 @@ struct CloverProvider: AuthorizationServer {
             }
             return try await standard(call)
         case "launch":
-            // The dashboard opens the Site URL with the merchant but without a state.
+            // Clover's dashboard opens the app's Site URL with the id of the merchant. The state is missing.
             guard let target = call.queryPairs["redirect_uri"] else { return .text("redirect_uri\n", status: 400) }
             let user = call.state.user(call.queryPairs["sandbox_user"] ?? "ana")
             var back = Pairs()

@@ -11,9 +11,9 @@ struct VendorProvider: AuthorizationServer {
     let defaults: JSON
     /// Returns the answer of the vendor's identity endpoint; nil for a userinfo endpoint.
     var person: (@Sendable (SandboxUser) -> JSON)?
-    /// The name of the parameter `client_id`.
+    /// The vendor's own name for the parameter `client_id`.
     var clientParameter = "client_id"
-    /// Returns the answer for a refused token call; nil for the form of RFC 6749.
+    /// Returns the answer for a refused token call; nil if the vendor answers as in RFC 6749.
     var failure: (@Sendable (OAuthFailure) -> JSON)?
 
     private static func settings(prefix: String, _ more: JSON = [:]) -> JSON {

@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// The cookies of a new Zephr session, in fields and in the body.
+/// The cookies of a new Zephr session, in `Set-Cookie` fields and in the body.
 enum ZephrCookies {
     static func answer(session: String, tracking: String, message: String, call: Call, status: Int = 200) -> Response {
         let tail = "; Expires=Tue, 02 Nov 2027 10:00:00 GMT; Path=/;"

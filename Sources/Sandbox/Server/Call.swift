@@ -2,7 +2,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// One request on its way to a provider.
+/// One request to an emulated provider.
 struct Call: Sendable {
     let state: SandboxState
     let provider: any SandboxProvider
@@ -33,7 +33,7 @@ struct Call: Sendable {
         return field.prefix { $0 != ";" }.lowercased().trimmingSpaces
     }
 
-    /// The body as a form; nil if it is something else.
+    /// The body as a form; nil if the body has another media type.
     var form: Pairs? {
         contentType == "application/x-www-form-urlencoded" ? Pairs(parsing: bodyText) : nil
     }
@@ -57,7 +57,7 @@ struct Call: Sendable {
         return String(parts[1])
     }
 
-    /// The access token of the request, if its scheme requires a proof (RFC 9449 section 7.1).
+    /// The access token of the request, if it comes with the scheme `DPoP`, which requires a proof (RFC 9449 section 7.1).
     var proven: String? {
         guard let field = headers[.authorization] else { return nil }
         let parts = field.split(separator: " ", maxSplits: 1)

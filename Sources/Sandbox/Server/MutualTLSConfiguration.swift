@@ -21,7 +21,8 @@ package struct MutualTLSConfiguration: Sendable {
         self.clientRoots = clientRoots
     }
 
-    /// Returns the listener's TLS configuration; client certificates are optional, as on a server with other clients too.
+    /// Returns the listener's TLS configuration. Client certificates are optional, because the server may also have clients
+    /// that lack a certificate.
     func tls() throws -> TLSConfiguration {
         var tls = TLSConfiguration.makeServerConfiguration(
             certificateChain: try NIOSSLCertificate.fromPEMFile(certificate).map { .certificate($0) },

@@ -74,7 +74,7 @@ struct SandboxResponder: HTTPResponder {
         return try await transport.after(response)
     }
 
-    /// The host of the base URL, which may differ from loopback names.
+    /// The host of the base URL, which may be another than a loopback name.
     private var ownHost: String { String(state.baseURL.split(separator: "/").dropFirst().first ?? "") }
 
     private func caller(of request: Request) -> PlaygroundGuard.Caller {

@@ -9,7 +9,9 @@ struct TransportFaults {
 
     let call: Call
 
-    /// Applies the faults before the work: a delay, a closed connection, or an answer that replaces the work.
+    /// Applies the faults that act before the provider handles the request: a delay, a closed connection, or another answer.
+    ///
+    /// Returns the other answer, or nil if the provider has to handle the request.
     func before() async throws -> Response? {
         let faults = call.faults
         guard !faults.all.isEmpty else { return nil }
@@ -53,7 +55,7 @@ struct TransportFaults {
         return nil
     }
 
-    /// Applies the faults to the answer after the work.
+    /// Applies the faults that act on the provider's answer, such as a delay or a changed body.
     func after(_ response: Response) async throws -> Response {
         let faults = call.faults
         guard !faults.all.isEmpty else { return response }
@@ -119,7 +121,7 @@ struct TransportFaults {
         return response
     }
 
-    /// Announces the whole length, sends half of it, and closes the connection.
+    /// Announces the length of the whole body, sends half of the body, and closes the connection.
     private func truncated(_ response: Response) -> Response {
         let whole = response.body
         let length = whole.contentLength ?? 0

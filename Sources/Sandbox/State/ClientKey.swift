@@ -1,6 +1,6 @@
 import Crypto
 
-/// A key pair for clients of the sandbox to sign assertions; its private half is public.
+/// The key pair with which clients of the sandbox sign their assertions. The sandbox publishes its private key.
 struct ClientKey: Sendable {
     let key = P256.Signing.PrivateKey()
     let id = "SANDBOX001"

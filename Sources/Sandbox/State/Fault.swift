@@ -20,7 +20,7 @@ package struct Fault: Sendable {
     package var location: String?
     /// A further value, for the faults that need one.
     package var value: JSON?
-    /// A text that a request's target or body must contain.
+    /// A text that the target or the body of a request must contain for the fault to apply; nil if it applies to all requests.
     package var match: String?
 
     /// Creates a fault.

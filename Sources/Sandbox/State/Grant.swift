@@ -7,7 +7,7 @@ struct Grant: Sendable {
     var scope: String
     var nonce: String?
     var authenticatedAt: Double
-    /// The class of the sign-in (`acr`).
+    /// The `acr` of the sign-in.
     var authenticationClass = "pwd"
     var sid: String
     /// The parameters of the authorize request (`access_type`, `prompt`, …), without those of the sandbox itself.

@@ -1,4 +1,6 @@
-/// The last 10,000 requests, and up to 1,000 older ones.
+/// The records of the last 10,000 requests.
+///
+/// Older records are removed in batches, so up to 1,000 of them may still be present.
 struct RecordRing: Sendable {
     private var entries: [RecordedRequest] = []
     private var first = 0

@@ -26,7 +26,9 @@ struct SandboxUser: Sendable {
         json = overrides.map(base.merging) ?? base
     }
 
-    /// Returns the kind of a Zephr sign-in: `new*`, `taken` and `blocked` get a partial registration, and `denied` fails.
+    /// Returns the outcome of a Zephr sign-in by the user's name.
+    ///
+    /// `new*`, `taken` and `blocked` get a partial registration, and `denied` fails.
     private static func zephrOutcome(of name: String) -> String {
         if name.hasPrefix("new") || name == "taken" || name == "blocked" { return "partial" }
         return name == "denied" ? "failure" : "known"

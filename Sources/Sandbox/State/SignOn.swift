@@ -3,7 +3,7 @@ struct SignOn: Sendable {
     var provider: String
     var user: String
     var authenticatedAt: Double
-    /// The class of the sign-in (`acr`).
+    /// The `acr` of the sign-in.
     var authenticationClass: String
     var sid: String
     var clients: Set<String> = []

@@ -33,7 +33,7 @@ struct Storage: Sendable {
 
     /// Deletes expired access tokens, codes that expired ten minutes ago, and spent refresh tokens without a valid successor.
     ///
-    /// This happens above 100,000 access tokens, and again whenever their number has doubled.
+    /// A call deletes only if there are more than 100,000 access tokens, and later whenever their number has doubled.
     mutating func prune(now: Double) {
         guard accessTokens.count > pruneAbove else { return }
         accessTokens = accessTokens.filter { $0.value.expiresAt > now }

@@ -37,7 +37,7 @@ package struct Pairs: Sendable {
     /// A name that occurs twice, if any (RFC 6749 section 3.1 forbids it).
     package var repeatedName: String? { repeatedName(but: []) }
 
-    /// A name that occurs twice although it may not, if any.
+    /// Returns a name that occurs twice although `repeatable` lacks it; nil if each such name occurs once.
     package func repeatedName(but repeatable: Set<String>) -> String? {
         var seen: Set<String> = []
         return all.first { !repeatable.contains($0.name) && !seen.insert($0.name).inserted }?.name

@@ -85,8 +85,8 @@ extension BrokerAPI {
             throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("Authorization", .duplicate)]))
         }
         if let credential = call.fields.backends.first {
-            // If this credential is wrong, the request is refused even if its `Authorization` or peer address would identify a
-            // backend.
+            // If the credential in `X-Coatcheck-Backend` is wrong, the request is refused, even if its `Authorization` or peer
+            // address would identify a backend.
             return backend(of: Secret(credential), named: nil)
                 .map { ProvenBackend(configuration: $0, usedAuthorization: false) }
         }

@@ -20,9 +20,9 @@ package final class HeldBodies: Sendable {
     /// The session whose limits count the memory of a body.
     package struct Owner: Sendable {
         let session: SessionRow
-        /// The address of the request, if the signature of its proof for a bound session is still unchecked; otherwise nil.
+        /// The request's address if the signature of its proof is still unchecked; otherwise nil.
         ///
-        /// The bytes then count towards the session's limit for this address alone.
+        /// With an address, the bytes count towards the session's limit for this address alone.
         let address: IPAddress?
     }
 

@@ -15,7 +15,7 @@ struct RequestObject {
     private static let maximumFaults = 32
     /// The largest number of members of each object in a body.
     private static let maximumMembers = 256
-    /// A body may contain one JSON value for each group of this many bytes in its size limit.
+    /// The size limit of a body in bytes, divided by this number, is the largest number of JSON values in the body.
     ///
     /// A limit of 64 KiB allows 4,096 values. Values inside objects and lists count too.
     private static let bytesOfValue = 16

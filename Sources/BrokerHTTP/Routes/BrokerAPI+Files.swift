@@ -25,10 +25,10 @@ extension BrokerAPI {
 }
 
 extension BrokerAPI {
-    /// Answers a browser that opened an app link path (such as a callback) instead of the app.
+    /// Answers a browser that opened an app link path (such as a callback), although the app should have opened it.
     ///
-    /// The page is the same for all callbacks and has no script. The address may contain a code, so the page repeats no part of
-    /// it.
+    /// The page is the same for all callbacks and has no script. The address may contain a code, so the page repeats no part
+    /// of it.
     @Sendable func askToOpenApp(_ call: Call) async throws(BrokerProblem) -> Answer {
         var fields = Answers.fields(call.requestID)
         fields.append(Self.html)

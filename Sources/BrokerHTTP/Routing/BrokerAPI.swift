@@ -42,7 +42,7 @@ final class BrokerAPI: Sendable {
 
     /// Returns the charge of a request (SEC-119, SEC-121).
     ///
-    /// The use cases book the costs of the request on this charge, and they count for the client's address.
+    /// The use cases book the request's costs on this charge, which counts them for the client's address.
     func charge(_ call: Call) -> Charge {
         // Without an address (a Unix socket or a test), or on loopback in development, the callers are indistinguishable.
         // Their requests are not charged.

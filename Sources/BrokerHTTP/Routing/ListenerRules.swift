@@ -113,7 +113,7 @@ struct ListenerRules: Sendable {
     func traceOrigin(of call: Call) -> TraceOrigin? {
         guard kind != .management else { return nil }
         let fields = call.request.headerFields[fields: .traceparent]
-        // If there are two fields, the broker ignores both, because the intended one is unknown.
+        // Two `traceparent` fields are both ignored, because the intended one is unknown.
         guard let field = fields.first, fields.dropFirst().isEmpty else { return nil }
         return TraceOrigin(traceparent: field.value, isTrusted: isTrusted(call.connection?.address))
     }

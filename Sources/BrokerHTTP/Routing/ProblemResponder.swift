@@ -17,9 +17,9 @@ struct ProblemResponder: Sendable {
         var hasPass = false
         /// Whether the route's errors have OAuth's form.
         var isOAuth = false
-        /// Whether the path belongs to the relay, whose answers name the broker or the upstream as their source.
+        /// Whether the caller used HTTP Basic.
         var usedBasic = false
-        /// Whether the path belongs to the relay, whose answers name their source.
+        /// Whether the path belongs to the relay, whose answers name the broker or the upstream as their source.
         var isRelay = false
         /// The methods of the path, for a 405.
         var allow: String?

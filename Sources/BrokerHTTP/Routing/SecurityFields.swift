@@ -2,7 +2,7 @@ import HTTPTypes
 
 /// The header fields of every answer (SEC-108).
 ///
-/// Each is created once, because creating a field includes a check and each answer has several.
+/// Each field is created once, because creating a field includes a check, and each answer has several fields.
 enum SecurityFields {
     /// The field that requires https from then on; an answer has it only if the listener's rules have `hasStrictTransport`.
     static let strictTransport = HTTPField(name: .strictTransportSecurity, value: "max-age=31536000; includeSubDomains")

@@ -55,7 +55,7 @@ public struct NativeLogin: Codable, Sendable, Hashable {
     public let client: String
     /// The nonce that the app made, unhashed.
     ///
-    /// The SDK may have received its ``hashedNonce``.
+    /// The app may have given the SDK the ``hashedNonce`` instead.
     public let nonce: String?
     /// The secret of this attempt.
     public let loginToken: String

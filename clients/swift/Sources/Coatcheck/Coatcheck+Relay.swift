@@ -7,11 +7,12 @@ import Foundation
 extension Coatcheck {
     /// Calls an upstream API with the session's access token, which the app never sees.
     ///
-    /// Returns every response of the upstream, including its 401, which never ends the session. Throws the broker's refusals.
-    /// If a call may have reached the upstream, it is repeated only if its method is idempotent.
+    /// Returns every response of the upstream, including its 401, which never ends the session. Throws the broker's
+    /// refusals. If a call may have reached the upstream, it is repeated only if its method is idempotent.
     ///
-    /// If the broker demands the user's presence (`presence_required`), the presence key asks the user, for one call after
-    /// another. With `presence: true`, the key asks before the first request. This saves one request if the demand is certain.
+    /// If the broker demands the user's presence (`presence_required`), the presence key asks the user. Only one prompt
+    /// is open at a time. With `presence: true`, the key asks before the first request. This saves one request if the
+    /// demand is certain.
     public func relay(
         _ upstream: String, _ path: String, method: String = "GET", query: String? = nil,
         fields: [String: String] = [:], body: Data? = nil, presence: Bool = false

@@ -99,7 +99,9 @@ public actor Coatcheck {
 
     /// Signs the user in: starts a login, opens its page, and forwards the callback.
     ///
-    /// A second call for the same provider waits for the first. The browser closes if all these calls are cancelled.
+    /// A second call for the same provider waits for the first call, and returns the same result. The browser closes if
+    /// all these calls are cancelled.
+    ///
     /// `stepUp` is a demand on the sign-in. With its `maxAge`, even a user with a session at the provider has to sign in
     /// again.
     public func signIn(

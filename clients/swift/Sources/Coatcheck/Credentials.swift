@@ -20,9 +20,9 @@ public struct Credentials: Codable, Sendable, Hashable {
     public struct Pass: Codable, Sendable, Hashable {
         /// The pass.
         public let value: String
-        /// The time of its arrival, by the device's clock.
+        /// The arrival time of the pass, by the device's clock.
         public let received: Date
-        /// Its lifetime, in seconds.
+        /// The lifetime of the pass, in seconds.
         public let lifetime: Double
 
         /// Creates a pass that arrived at a time.

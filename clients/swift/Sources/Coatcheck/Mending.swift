@@ -23,7 +23,8 @@ struct Mending: Sendable {
         case .proofRequired: return call.evidence != .signIn && once(&isBound)
         case .proofInvalid where problem.reason == "pass": return once(&isBound)
         case .proofInvalid where problem.reason == "replayed":
-            // The network may have sent the request twice. The other copy may have been successful.
+            // The network may have sent the request twice, so the broker may have accepted another copy with the same
+            // proof.
             return call.isRepeatable && once(&isFresh)
         default: return false
         }
@@ -37,7 +38,8 @@ struct Mending: Sendable {
             return once(&needsPresence)
         }
         guard problem.code == .presenceInvalid else { return false }
-        // The network may have sent the request twice. The other copy may have been successful.
+        // The network may have sent the request twice, so the broker may have accepted another copy with the same
+        // presence proof.
         guard problem.reason == "nonce" || (problem.reason == "replayed" && call.isRepeatable) else { return false }
         guard once(&asksTwice) else { return false }
         presence = nil

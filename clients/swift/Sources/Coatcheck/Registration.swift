@@ -17,7 +17,7 @@ public struct Registration: Codable, Sendable, Hashable {
 
     /// The provider's name at the broker.
     public let provider: String
-    /// The key that finishes the registration, and can be used once.
+    /// The state key, which finishes the registration.
     public let stateKey: String
     /// The e-mail address from the social provider.
     public let identifier: String?

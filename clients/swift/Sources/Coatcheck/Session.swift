@@ -90,7 +90,7 @@ public struct Session: Codable, Sendable, Hashable {
     /// The user's name, if the provider confirmed one.
     public var name: String? { identity["name"]?.text }
 
-    /// Returns the newer of this response and a known object of the same session.
+    /// Returns the newer of this session object, from a response, and a known object of the same session.
     ///
     /// A replica may answer with data that is some seconds old, so a lower version never replaces a higher one. An equal
     /// version replaces the known object, and so does the response of an older broker, which has no version.

@@ -3,8 +3,8 @@ public enum Standing: Sendable, Hashable {
     case signedIn(Session)
     /// The user is signed out.
     ///
-    /// If this call found that the session has ended, the reason is the reason of its end. An example is `key_lost` if
-    /// the device lost the session's key.
+    /// The reason is nil if no session was stored. Otherwise, it is the reason why the session has ended, for example
+    /// `key_lost` if the device lost the session's key.
     case signedOut(reason: String?)
     /// The broker is unreachable at the moment, and the user stays signed in.
     ///

@@ -116,7 +116,7 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         }
     }
 
-    /// A challenge that is passed to the app's function.
+    /// A challenge that is passed to the app's function `authenticate`.
     private struct Asked: @unchecked Sendable { let challenge: URLAuthenticationChallenge }
 
     // Redirects are not followed, because the session's credentials must not reach another server. The app decides about

@@ -18,7 +18,8 @@ struct ProofTests {
             ),
         ]
         for (text, digest) in known { #expect(hexadecimal(SHA256.digest(of: Data(text.utf8))) == digest) }
-        // The digests of 0 to 199 letters, one after the other, and the digest of all of them. Python's hashlib made the value.
+        // The 200 digests of texts with 0 to 199 letters are joined, and their digest is compared. Python's hashlib made
+        // the expected value.
         let all = (0..<200).reduce(Data()) { $0 + SHA256.digest(of: Data(repeating: 0x61, count: $1)) }
         #expect(
             hexadecimal(SHA256.digest(of: all)) == "752c007f38611cfbf5fa42cb1cea3d8e086491c844d0cc4defd632cb81423506")

@@ -8,7 +8,7 @@ import Foundation
 
 /// A browser whose user signs in at the sandbox without a form.
 ///
-/// It follows redirects until one leaves this machine.
+/// The browser follows redirects until a redirect leads to an app or to another machine.
 struct ScriptedBrowser: SignInBrowser {
     let user: String
 

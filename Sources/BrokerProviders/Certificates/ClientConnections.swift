@@ -16,7 +16,7 @@ final class ClientConnections: Sendable {
         var current: Shown?
         /// The connections that showed the previous certificate.
         ///
-        /// A call still needs them if its token is bound to that certificate.
+        /// A call still needs these connections if its token is bound to the previous certificate.
         var last: Shown?
     }
 
@@ -32,7 +32,7 @@ final class ClientConnections: Sendable {
         self.http = http
     }
 
-    /// Returns the connections for the present certificate, or for the previous one if it has the given thumbprint.
+    /// Returns the connections for the present certificate, or for the previous certificate if that has the given thumbprint.
     func now(for thumbprint: String? = nil) -> Shown {
         let certificate = settings.identity?.current
         return state.withLock { state in

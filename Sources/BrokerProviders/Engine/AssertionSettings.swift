@@ -8,7 +8,7 @@ package struct AssertionSettings: Sendable, Equatable {
         case issuer
         /// `token_endpoint`: for servers that are older than the rule that the audience is the issuer.
         case tokenEndpoint
-        /// `endpoint`: the address of the called endpoint, for servers that accept only this (Glewlwyd, idpyoidc).
+        /// `endpoint`: the address of the called endpoint, for servers that accept only this address (Glewlwyd, idpyoidc).
         case endpoint
         /// An https URL from the configuration.
         case url(String)

@@ -75,7 +75,7 @@ struct EndpointFault: Sendable, Equatable {
     }
 }
 
-/// The endpoint faults of a provider's newest metadata, for the log and for readiness.
+/// The unusable endpoints in a provider's newest metadata, for the log and for the readiness endpoint.
 final class EndpointWatch: Sendable {
     private let faults = Mutex<[EndpointFault]>([])
 

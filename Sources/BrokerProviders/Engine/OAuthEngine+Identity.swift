@@ -158,8 +158,8 @@ extension OAuthEngine {
 extension OAuthEngine {
     /// The greatest age of an id_token from an app, even if the configuration permits a greater age.
     ///
-    /// The broker stores for a day that an id_token was used. So a token is too old for a second use before that row is
-    /// deleted.
+    /// The broker keeps the record of a used id_token for a day. When the record is deleted, the token is already too old to
+    /// be used again.
     private static let longestAge = Duration.seconds(43_200)
 
     /// Verifies an id_token that an app got from one of the provider's SDKs, and returns its claims.

@@ -26,7 +26,7 @@ package struct OAuthEngine: Sendable {
     private let fixed: Metadata?
     /// The endpoints in the metadata whose URLs are unusable.
     let watch = EndpointWatch()
-    /// Interprets this provider's 4xx answers without an OAuth error; returns nil for an unknown one.
+    /// Interprets this provider's 4xx answers without an OAuth error; returns nil for an unknown answer.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
 
     /// Creates the engine; throws `CatalogueFailure` for settings that can never work.

@@ -1,6 +1,6 @@
 import Broker
 
-/// Refuses settings of a provider that can never work.
+/// Refuses a provider's settings if they can never work.
 enum SettingsCheck {
     static func run(_ settings: ProviderSettings) throws(CatalogueFailure) {
         func fail(_ text: String) -> CatalogueFailure { CatalogueFailure("providers.\(settings.name): \(text)") }

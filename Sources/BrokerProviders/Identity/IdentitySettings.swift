@@ -5,7 +5,7 @@ package struct IdentitySettings: Sendable {
     /// The setting `source`.
     package enum Source: String, Sendable { case idToken = "id_token", userinfo, api }
 
-    /// `source`; nil is `id_token` for kind `oidc` and `api` for kind `oauth2`.
+    /// `source`; nil means `id_token` for kind `oidc`, and `api` for kind `oauth2`.
     package var source: Source?
     /// `url`: the API call that identifies the token's user; nil is the userinfo endpoint.
     package var url: EndpointURL?

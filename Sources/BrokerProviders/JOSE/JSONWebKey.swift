@@ -55,7 +55,7 @@ struct JSONWebKey: Sendable {
         }
     }
 
-    /// The paddings that servers write after base64url: base64's own, and that of an old PHP helper.
+    /// The paddings that servers write after base64url: base64's own padding, and the padding of an old PHP helper.
     private static let paddings = ["==", "=", ",,", ","]
 
     /// Returns a number of the key in base64url, free of padding.

@@ -1,6 +1,6 @@
 import Broker
 
-/// `endpoints`: each endpoint in the configuration overrides the one in the metadata.
+/// `endpoints`: each endpoint in the configuration overrides the same endpoint in the metadata.
 package struct EndpointSettings: Sendable, Equatable {
     /// The setting `authorization`.
     package var authorization: EndpointURL?

@@ -16,9 +16,9 @@ package struct ProviderSettings: Sendable {
     package var callbackIssuer: String?
     /// `discovery`: whether metadata is fetched from the issuer.
     ///
-    /// If it is off, every endpoint comes from `endpoints`.
+    /// Without discovery, every endpoint comes from `endpoints`.
     package var discovery: Bool
-    /// `endpoints`: fixed endpoints, and replacements for discovered ones.
+    /// `endpoints`: further endpoints, and replacements for endpoints in the metadata.
     package var endpoints: EndpointSettings
     /// `allow_private`: whether this provider may be reached at private addresses (SEC-74).
     package var allowPrivate: Bool

@@ -2,7 +2,8 @@ package import Broker
 
 /// The format of a client's requests and of the provider's answers (the table of settings in docs/reference/configuration.md).
 package struct WireSettings: Sendable {
-    /// `basic_encoding`: whether id and secret are form-encoded before base64 (RFC 6749 section 2.3.1), or sent raw.
+    /// `basic_encoding`: whether the client's id and secret are form-encoded before base64 (RFC 6749 section 2.3.1), or used
+    /// as they are.
     package enum BasicEncoding: String, Sendable { case form, raw }
     /// The setting `response_mode`.
     package enum ResponseMode: String, Sendable { case query, formPost = "form_post" }

@@ -2,8 +2,8 @@ import Broker
 
 /// One entry of `token_response: {dead_grants}`: a sign of a dead grant in the answer to a refresh (guarantee 2).
 ///
-/// The entry has a pointer to a place in the answer, and the values at this place that mean a dead grant. Values are compared
-/// whole. Only entries in the configuration or a preset are used.
+/// The entry has a pointer to a place in the answer, and the values at this place that mean a dead grant. A value must be
+/// equal to the whole text or number in the answer. Only entries in the configuration or a preset are used.
 package struct DeadGrantPlace: Sendable, Equatable {
     /// `at`: an RFC 6901 JSON pointer, extended so that `*` matches every entry of a list.
     package var pointer: String

@@ -27,7 +27,7 @@ struct TokenAnswer: Sendable {
     ///
     /// The entries of `dead_grants` apply only to answers to a refresh (guarantee 2).
     var isRefresh = false
-    /// Returns the meaning of a 4xx without an OAuth error, in this provider's dialect; nil if it is unknown.
+    /// Returns the meaning of a 4xx without an OAuth error, in this provider's dialect; nil if the meaning is unknown.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
 
     /// Parses an answer; either all its tokens are usable, or the whole answer is refused.

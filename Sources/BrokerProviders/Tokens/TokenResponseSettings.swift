@@ -33,7 +33,7 @@ package struct TokenResponseSettings: Sendable {
     /// `invalid_grant_codes`: this provider's error codes that mean `invalid_grant` (GitHub's `bad_refresh_token`).
     package var invalidGrantCodes: Set<String>
 
-    /// `scope: {when_absent}`; nil is `requested` for `oidc` and `oauth2`, and `unknown` for others.
+    /// `scope: {when_absent}`; nil means `requested` for the kinds `oidc` and `oauth2`, and `unknown` for the other kinds.
     package var scopeWhenAbsent: ScopeWhenAbsent?
     /// `scope: {separator}`; nil accepts a space and also the separator of requests (`scope_separator`).
     package var scopeSeparator: ScopeSeparator?

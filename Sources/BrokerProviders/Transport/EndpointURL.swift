@@ -34,7 +34,7 @@ package struct EndpointURL: Sendable, Hashable {
         text.hasSuffix("/") ? EndpointURL(String(text.dropLast())) ?? self : self
     }
 
-    /// Returns the URL of a path under this one; throws `notSent` unless it is a valid URL.
+    /// Returns the URL of a path below this URL; throws `notSent` unless the result is a valid URL.
     func at(_ path: String) throws(ProviderFailure) -> EndpointURL {
         guard let url = EndpointURL(text + path) else { throw .notSent(detail: "not a URL to call") }
         return url

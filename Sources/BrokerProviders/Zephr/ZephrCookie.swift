@@ -23,7 +23,7 @@ struct ZephrCookie: Sendable {
             }
             if lower.hasPrefix("expires=") { end = HTTPDate.parse(String(part.dropFirst(8))) }
         }
-        // A cookie that has already ended deletes a session, so ignore it.
+        // A `Set-Cookie` with a past expiry deletes a cookie instead of setting it, so ignore it.
         if let end, end <= now { return nil }
         expiresAt = end.map { min($0, now.advanced(by: .seconds(365 * 86_400))) }
     }

@@ -52,7 +52,7 @@ struct MetadataTests {
         return try await flow.start()
     }
 
-    /// Forms of an endpoint that cannot be called.
+    /// Values of an endpoint's member in the metadata that are not URLs to call.
     private static let unusable = [
         #""http://id.example.com/x""#, #""/x""#, #""x""#, #""https://{tenant}.example.com/x""#, #""https://""#, "false",
         "true",

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// An OpenID provider on a raw server; a test chooses its answers.
+/// An OpenID provider on a `RawServer`; a test chooses the provider's answers.
 final class RawProvider: Sendable {
     /// The answers; `BASE` in a text means the server's own address.
     struct Answers: Sendable {
@@ -15,7 +15,7 @@ final class RawProvider: Sendable {
         /// Additional claims of the id_token.
         var claims = #""email":"ana@example.org""#
         var header = #"{"alg":"ES256","kid":"k1","typ":"JWT"}"#
-        /// The whole id_token, or nil for one with `header` and `claims` that the server signs.
+        /// The whole id_token; nil if the server makes and signs an id_token with `header` and `claims`.
         var idToken: String?
         /// Members of the token answer in addition to the id_token.
         var token = #""access_token":"at-1","token_type":"Bearer","refresh_token":"rt-1""#

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A client's connection: its peer, and whether the client is still there.
 ///
-/// A connection has one such object, so that the values that stay the same are computed only once for each connection.
+/// Each connection has one object of this class, so values that never change are computed only once.
 package final class ClientConnection: Sendable {
     /// The TCP peer's address without its port, for the log; `-` for a Unix socket.
     package let peerText: String
@@ -150,7 +150,7 @@ package final class ClientConnection: Sendable {
         task?.cancel()
     }
 
-    /// Notes that the client has closed its sending side; it may still read.
+    /// Notes that the client has closed its sending side; the client may still read.
     func clientHalfClosed() {
         let actions = state.withLock { state in
             defer { state.onGone = [:] }

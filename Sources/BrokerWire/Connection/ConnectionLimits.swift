@@ -10,10 +10,10 @@ package struct ConnectionLimits: Sendable {
     ///
     /// The limit is longer than the 60 s of nginx and AWS's balancer, because these must close first.
     package var idle: Duration = .seconds(75)
-    /// The same limit for peers other than trusted proxies; the shorter of this limit and `idle` applies.
+    /// The longest time between two requests for peers other than trusted proxies. If `idle` is shorter, `idle` applies.
     package var idleOfStrangers: Duration = .seconds(75)
-    /// The longest time without input before the head of the first request, and within a request; `idle` applies if it is
-    /// shorter.
+    /// The longest time without input in two cases: before the head of the first request; and within a request. If `idle` is
+    /// shorter, `idle` applies.
     package var idleInRequest: Duration = .seconds(60)
     /// The time that a new connection has to send its first request before a server that shuts down closes it.
     ///
@@ -21,7 +21,7 @@ package struct ConnectionLimits: Sendable {
     package var firstRequest: Duration = .seconds(1)
     /// The longest time that the broker discards input after it closed the output, so that the client receives the answer.
     package var linger: Duration = .seconds(2)
-    /// The same limit as `linger`, for a request whose body is discarded.
+    /// The limit `linger` for a request whose body is discarded.
     package var lingerOfDroppedBody: Duration = .seconds(1)
     /// The largest number of bytes of a discarded body that the broker reads.
     package var droppedBody = 64 * 1024
@@ -33,7 +33,7 @@ package struct ConnectionLimits: Sendable {
     package var minimumRate = 1024
     /// The interval over which the client's reading speed is averaged.
     package var rateWindow: Duration = .seconds(30)
-    /// The time before the first interval of the average, counted from the beginning of the wait for the client.
+    /// The time before the first measurement of the reading speed. It begins when the broker begins to wait for the client.
     package var rateGrace: Duration = .seconds(10)
 
     package init() {}

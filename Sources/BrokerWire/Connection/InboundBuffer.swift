@@ -152,10 +152,10 @@ final class InboundBuffer: ChannelDuplexHandler {
 @available(*, unavailable)
 extension InboundBuffer: Sendable {}
 
-/// Counts the unanswered bytes that one connection has received, and charges them to the account of the client's address.
+/// Counts the unanswered bytes that one connection has received, and adds them to the account of the client's address.
 ///
-/// Small requests need no lock. The first 4 KiB of a connection are free, because the number of connections limits them.
-/// Further bytes are charged in steps of 4 KiB.
+/// Small requests need no lock. The first 4 KiB of a connection are left out, because the number of connections limits them.
+/// Further bytes are added in steps of 4 KiB.
 struct HeldBytes {
     private static let quantum = 4096
 
@@ -165,7 +165,7 @@ struct HeldBytes {
 
     init(account: PeerAccount?) { self.account = account }
 
-    /// Adds received bytes; returns false if the address may hold no more.
+    /// Adds received bytes; returns false if they would exceed the limit of the client's address or of one of its networks.
     mutating func add(_ bytes: Int) -> Bool {
         held += bytes
         guard let account, held > charged + Self.quantum else { return true }

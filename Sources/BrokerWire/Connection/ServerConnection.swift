@@ -76,7 +76,7 @@ package struct ServerConnection: Sendable, Equatable {
         case inputClosed(more: Bool)
         /// An answer begins.
         ///
-        /// `more` is true if further requests have arrived.
+        /// `closes` is true if the connection must close after this answer. `more` is true if further requests have arrived.
         case answer(closes: Bool, more: Bool)
         /// The complete answer was handed over for sending.
         case answerEnded(more: Bool)

@@ -65,7 +65,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// Whether this connection waits while its event loop serves the other connections.
     private var isYielding = false
     private var isStreaming = false
-    /// The number of requests that the connection served in this turn, and in total.
+    /// The number of requests that the connection has served since other connections last had their turn (`served`), and in
+    /// total (`requests`).
     private var served = 0
     private var requests = 0
     /// The number of bytes of bodies that were handed over for sending.
@@ -201,7 +202,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     }
 
     private func takesNow(_ part: Part) -> Bool {
-        // If the address has reached its limit, the refusal also concerns the current request, so it must not wait.
+        // If the client's address has reached its limit, the refusal also concerns the current request. Process this refusal
+        // before the waiting parts.
         if case .refused(.overLimit, _) = part { return true }
         return state.takesPart
     }
@@ -256,7 +258,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
             guard let body else { return }
             state.wantsBody(body.yield(chunk.compact))
         }
-        // Bytes of a session's request do not count. All other bytes count until their request is answered.
+        // Bytes of a request with a live session do not count towards the limit of the client's address. All other bytes count
+        // until their request is answered.
         if connection.isOfSession { held.keep(0) }
     }
 

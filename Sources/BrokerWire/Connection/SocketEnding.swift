@@ -21,7 +21,7 @@ final class SocketEnding: ChannelOutboundHandler {
         case reset
         /// Later: the connection stays open, so that the peer can close it first.
         ///
-        /// If this side closes it after all, no port remains in TIME_WAIT for a minute.
+        /// If the broker closes the connection nevertheless, it sends a reset, so no port remains in TIME_WAIT for a minute.
         case withoutTrace
     }
 

@@ -24,9 +24,9 @@ package final class HandshakeRoom: Sendable {
     /// The number of handshakes in progress.
     package var count: Int { state.withLock { $0.leaving.count } }
 
-    /// Counts a handshake that begins, and returns its place.
+    /// Counts a new handshake, and returns its number for `leave(_:)`.
     ///
-    /// If a newer handshake exceeds the limit, `leave` is called, and ends this handshake.
+    /// If newer handshakes exceed the limit, the closure `leave` is called, and ends this handshake.
     func enter(_ leave: @escaping @Sendable () -> Void) -> Int {
         let (place, evicted) = state.withLock { state -> (Int, (@Sendable () -> Void)?) in
             var evicted: (@Sendable () -> Void)?

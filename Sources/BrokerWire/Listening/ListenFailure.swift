@@ -4,7 +4,7 @@ package enum ListenFailure: Error, Sendable, Equatable, CustomStringConvertible 
     case inUse(String)
     /// The address cannot be listened on.
     case address(String, reason: String)
-    /// The handed-over descriptor cannot be listened on.
+    /// The descriptor of a passed socket cannot be listened on.
     case descriptor(CInt, reason: String)
 
     package var description: String {

@@ -9,7 +9,7 @@ import Synchronization
     import Musl
 #endif
 
-/// A listening TCP socket, either this process's own or one that its service manager handed over.
+/// A listening TCP socket, either opened by this process or passed by its service manager.
 ///
 /// The socket outlives the servers that accept from it, because each server has a descriptor of its own. After a server's end,
 /// the system still queues connections for the next server.
@@ -17,7 +17,7 @@ package final class ListeningSocket: Sendable {
     /// The number of connections that may wait to be accepted, if the system allows as many.
     static let backlog: CInt = 4096
 
-    /// Whether the service manager made the socket, and keeps it open after the end of this process.
+    /// Whether the socket is a passed socket, which the service manager keeps open after the end of this process.
     package let isHandedOver: Bool
     /// The socket's descriptor; nil after `close`.
     private let descriptor: Mutex<CInt?>
@@ -34,7 +34,8 @@ package final class ListeningSocket: Sendable {
         let descriptor = socket(address.protocol.rawValue, Self.stream, 0)
         guard descriptor >= 0 else { throw .address(place, reason: Self.reason()) }
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
-        // Connections of an earlier process may still use the port. With this option, only another listener is a conflict.
+        // Connections of an earlier process may still use the port. With this option, `bind` fails only if another socket
+        // listens at the port.
         var yes: CInt = 1
         _ = setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<CInt>.size))
         let isListening = address.withSockAddr { pointer, size in
@@ -49,9 +50,9 @@ package final class ListeningSocket: Sendable {
         isHandedOver = false
     }
 
-    /// Adopts a descriptor that the service manager handed over, and hides it from child processes.
+    /// Adopts the descriptor of a passed socket, and hides the descriptor from child processes.
     ///
-    /// Throws unless the descriptor is a listening TCP socket.
+    /// Throws unless the descriptor belongs to a listening TCP socket.
     package init(handedOver descriptor: CInt) throws(ListenFailure) {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw .descriptor(descriptor, reason: "is not open") }

@@ -2,7 +2,7 @@ import Synchronization
 
 /// The connections and unanswered bytes of one address or one network.
 ///
-/// The use of an address is also charged to its networks.
+/// The connections and bytes of an address are also counted for its networks.
 final class PeerAccount: Sendable {
     private struct State {
         var policy: PeerPolicy
@@ -54,7 +54,8 @@ final class PeerAccount: Sendable {
         wider?.hasSession()
     }
 
-    /// Charges bytes to the address and its networks; returns false, without a charge, if one of them is at its limit.
+    /// Adds bytes to the counts of the address and its networks; returns false, and adds none, if one of them would exceed its
+    /// limit.
     func take(_ bytes: Int) -> Bool {
         let isTaken = state.withLock { state in
             if let limit = state.policy.heldBytes, state.heldBytes + bytes > limit { return false }
@@ -67,7 +68,7 @@ final class PeerAccount: Sendable {
         return false
     }
 
-    /// Removes bytes from the charge of the address and its networks.
+    /// Subtracts bytes from the counts of the address and its networks.
     func give(_ bytes: Int) {
         state.withLock { $0.heldBytes -= bytes }
         wider?.give(bytes)

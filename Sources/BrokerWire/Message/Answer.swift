@@ -34,7 +34,7 @@ package struct Answer: Sendable {
 
     /// Creates an answer.
     ///
-    /// `Content-Length` is added to the fields if the body's length is known and they do not contain it.
+    /// If the fields lack `Content-Length` and the body's length is known, `Content-Length` is added.
     package init(_ status: HTTPResponse.Status, _ fields: consuming [HTTPField], body: Body = .none) {
         self.status = status
         self.body = body

@@ -2,12 +2,13 @@
 package enum BodyFault: Error, Sendable, Equatable {
     /// The bytes are not well-formed HTTP/1.1.
     case malformed
-    /// The client closed the connection, or the request was answered before the body was complete.
+    /// The body ended early, in two cases: the client closed the connection; or the request was answered before its body had
+    /// arrived completely.
     case incomplete
     /// The body came too slowly.
     case timedOut
-    /// The body is larger than its reader accepts.
+    /// The unanswered bytes from the client's address, or from one of its networks, have reached their limit.
     case tooLarge
-    /// The client's address holds as much of the broker's memory as allowed.
+    /// The unanswered bytes from the client's address, or from one of its networks, have reached their limit.
     case overLimit
 }

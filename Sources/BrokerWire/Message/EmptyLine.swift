@@ -4,7 +4,7 @@ import NIOCore
 ///
 /// The bytes behind the empty line must not reach the head's parser, because they may be a chunked body.
 struct EmptyLine {
-    /// The length of the longest beginning of CRLF CRLF that the input so far ends with, in bytes (0 to 3).
+    /// The number of bytes of CRLF CRLF that match the end of the input so far (0 to 3).
     private var matched: Int
 
     /// Creates the search.
@@ -12,8 +12,8 @@ struct EmptyLine {
     /// `behindLine` is true if a line has just ended.
     init(behindLine: Bool = false) { matched = behindLine ? 2 : 0 }
 
-    /// Returns the number of bytes up to and including the empty line, within the first `length` of the input; nil if it is not
-    /// there.
+    /// Returns the number of bytes up to and including the empty line; nil if the first `length` bytes of the input do not
+    /// contain its end.
     ///
     /// Each call continues the search of the previous call, so `input` must begin after the bytes of that call.
     mutating func end(in input: ByteBuffer, upTo length: Int) -> Int? {

@@ -4,6 +4,6 @@ package enum FramingRefusal: Sendable, Equatable {
     case malformed
     /// The head is too large.
     case tooLarge
-    /// The client's address already holds as much of the broker's memory as it may.
+    /// The unanswered bytes from the client's address, or from one of its networks, have reached their limit.
     case overLimit
 }

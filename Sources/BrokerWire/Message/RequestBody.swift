@@ -3,7 +3,8 @@ import Synchronization
 
 /// A request's body for its reader.
 ///
-/// The body can be read once. A second reader sees an empty body, because reading the sequence twice would stop the process.
+/// The body can be read once. A second reader sees an empty body, because NIO's sequence would stop the process if it were
+/// iterated twice.
 package struct RequestBody: AsyncSequence, Sendable {
     package typealias Element = ByteBuffer
     typealias Base = NIOThrowingAsyncSequenceProducer<
@@ -14,7 +15,8 @@ package struct RequestBody: AsyncSequence, Sendable {
     private let incoming: IncomingBody?
     /// The complete body; nil if it is empty.
     ///
-    /// An empty body is nil, because all empty buffers share one reference count, to which all event loops would write.
+    /// All empty buffers share one storage object. If event loops copied empty buffers, all of them would write to the reference
+    /// count of this object.
     private let whole: ByteBuffer?
 
     /// Creates a body that is already complete.
@@ -49,7 +51,7 @@ package struct RequestBody: AsyncSequence, Sendable {
 
     /// Returns the whole body; throws `BodyFault` if it is too large, too slow, malformed or incomplete.
     ///
-    /// After this error, the connection is unusable and ends itself.
+    /// After a `BodyFault`, the connection is unusable and ends itself.
     package func collect(upTo maximum: Int, within deadline: Duration) async throws(BodyFault) -> [UInt8] {
         let timer = incoming.map { incoming in
             incoming.eventLoop.scheduleTask(in: .nanoseconds(deadline.nanoseconds)) { incoming.fail(.timedOut) }
@@ -97,8 +99,8 @@ package struct RequestBody: AsyncSequence, Sendable {
 
 /// The reader's access to a body that is still being received.
 ///
-/// This is a class, because a request is copied together with its body. For most requests, which have no body, the copied
-/// reference is nil.
+/// This is a class, because each copy of a request also copies its body. Copying a reference is cheap, and it is nil for most
+/// requests, which have no body.
 final class IncomingBody: Sendable {
     let eventLoop: any EventLoop
     let end: BodyEnd

@@ -25,8 +25,8 @@ package final class UpstreamClient: Sendable {
 
     /// Sends a request on its caller's event loop, and returns the response when its head has arrived.
     ///
-    /// With `connecting`, the request uses a new connection. Set it if the request was already sent on a kept connection and
-    /// lost.
+    /// With `connecting`, the request uses a new connection. Pass true if the request was already sent on a kept connection that
+    /// closed before the answer.
     package func send(
         _ request: UpstreamRequest, on loop: (any EventLoop)? = nil, connecting: Bool = false
     ) async throws(UpstreamFailure) -> UpstreamResponse {

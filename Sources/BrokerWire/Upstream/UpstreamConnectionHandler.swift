@@ -21,7 +21,8 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
     private var exchange: UpstreamExchange?
     /// The head of the request that began last; nil after the decoder has taken it.
     private var begun: HTTPRequestHead?
-    /// The closure to call when the connection is ready; it must be ready at `readyBy`.
+    /// The closure to call when the connection is ready, or when connecting has failed. The connection must be ready at
+    /// `readyBy`.
     private var ready: ((Result<UpstreamConnectionHandler, any Error>) -> Void)?
     private let readyBy: Int64
     private var isReadHeld = false
@@ -164,7 +165,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         return codings.count == 1 && codings.allSatisfy { $0.isASCIIEqual(to: "chunked") }
     }
 
-    /// Returns the head of a request that began since the last call; nil without one.
+    /// Returns the head of a request that began since the last call of this method; nil if no request began.
     func takeBegun() -> HTTPRequestHead? {
         defer { begun = nil }
         return begun

@@ -185,8 +185,8 @@ final class UpstreamPool {
             guard let exchange else { return }
             let failure = UpstreamConnector.failure(error)
             if case .connectionTimedOut = failure, !isShutDown, exchange.connectBy > .now() {
-                // This attempt began for a call that was abandoned, so it timed out before the deadline of the present call.
-                // Try again for that call.
+                // This attempt began for a call that was abandoned, so it timed out before the deadline of the present call. Try
+                // again for the present call.
                 waiting.prepend(exchange)
                 return open(before: exchange.connectBy)
             }

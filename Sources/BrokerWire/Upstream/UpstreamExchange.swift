@@ -98,8 +98,8 @@ final class UpstreamExchange {
 
     func receive(_ head: HTTPResponseHead, isEarly: Bool) {
         self.head = Head(head: head, isEarly: isEarly, isRepeated: isRepeated)
-        // Pass the head of an early answer on at once. The upstream may send the body only after the rest of the request, while
-        // the request's sender waits for the head.
+        // Pass the head of an early answer on at once. The upstream may send the answer's body only after it has received the
+        // rest of the request, while the request's sender waits for this head.
         isHeadDue = isEarly
         tell()
     }
@@ -155,8 +155,9 @@ final class UpstreamExchange {
         }
     }
 
-    /// The head, if its body has begun or ended, or if its wait is over; otherwise the call's failure, or nil if the call goes
-    /// on.
+    /// The result for the task that waits for the answer's head. In three cases, the result is the head: a piece of the body has
+    /// arrived; the answer is complete; or the wait for the body is over. If the call has failed before that, the result is its
+    /// failure. Nil means that the task must wait longer.
     private var nextHead: Result<Head, UpstreamFailure>? {
         switch end {
         case .failure(let failure) where pieces.isEmpty && !isHeadDue: isSending ? nil : .failure(failure)

@@ -29,7 +29,7 @@ package enum UpstreamFailure: Error, Sendable {
         }
     }
 
-    /// The same failure for a call that was sent once before, so the upstream may have seen the request.
+    /// This failure as it applies to a call that was sent once before, because the upstream may have seen the request.
     var afterSending: UpstreamFailure {
         switch self {
         case .connectionTimedOut: .call(.timedOut)

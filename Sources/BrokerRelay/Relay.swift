@@ -143,8 +143,8 @@ package struct Relay: Sendable {
                 guard error.code == .notRefreshable else { throw error }
             }
         }
-        // Take the place in the upstream's limit last, so that a slow app or a slow provider does not occupy a place before the
-        // call.
+        // Count the call towards the upstream's limit last, so that waiting for a slow app or a slow provider uses up no part of
+        // the limit.
         var call = RelayedCall(
             request: request, upstream: upstream, path: path, body: body, own: own,
             place: try upstream.concurrency.take(for: session), session: session, proofs: proofs,

@@ -59,8 +59,10 @@ final class UpstreamPools: Sendable {
         plain = UpstreamClient(base, policy, outbound, tls: own)
     }
 
-    /// Returns the connections on which a certificate is shown, for a client's call; `name` is nil for the upstream's own
+    /// Returns the connections that show `certificate`, for calls of the client `name`; `name` is nil for the upstream's own
     /// certificate.
+    ///
+    /// If `certificate` is nil, or the upstream uses plain http, the connections show no certificate.
     func client(showing certificate: RelayCertificate?, for name: ClientName?) -> UpstreamClient {
         guard let certificate, base.isSecure else { return plain }
         return state.withLock { state in

@@ -4,7 +4,7 @@ import BrokerWire
 /// The failure of a relayed call, and whether the upstream may have acted on the call.
 struct RelayFailure: Error {
     let problem: BrokerProblem
-    /// Whether the call provably never reached its upstream, or its upstream refused it.
+    /// True in two cases: the call provably never reached its upstream; or its upstream refused it.
     ///
     /// The presence proof of such a call is released.
     let isUnsent: Bool

@@ -28,9 +28,8 @@ package struct RelayOutbound: Sendable {
 
     /// Creates the context for TLS connections.
     ///
-    /// One context serves all upstreams, because it has many trust roots.
-    ///
-    /// A context with a certificate or further `roots` is made only for the connections that need it.
+    /// Upstreams share one context, because each further context loads many trust roots again. A context with a certificate or
+    /// further `roots` is made only for the connections that need it.
     func context(
         trusting roots: [NIOSSLCertificate] = [], showing certificate: RelayCertificate? = nil
     ) -> Result<NIOSSLContext, any Error> {

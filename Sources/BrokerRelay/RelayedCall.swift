@@ -74,7 +74,7 @@ struct RelayedCall {
     /// The largest number of bytes that are read of the body of a 401, so that its connection can be kept.
     private static let challengeBody = 4096
 
-    /// The problem for an upstream that requests another nonce, which the next call will have.
+    /// The problem for a call whose upstream requests another nonce. The next call will have this nonce.
     ///
     /// A 401 would be wrong here, because an app would treat it as the end of its session.
     private static var nonceWanted: BrokerProblem {
@@ -115,8 +115,8 @@ struct RelayedCall {
 
     /// Sends the request.
     ///
-    /// `UpstreamClient` never repeats a request with a proof. So if a kept connection closes before the answer, this method
-    /// repeats the request with another proof. The request must be idempotent, and its body in memory.
+    /// `UpstreamClient` never repeats a request with a proof. Therefore, if a kept connection closes before the answer, this
+    /// method repeats the request with another proof. It repeats only an idempotent request whose body is in memory.
     private func deliver(
         _ proof: RelayProof?, _ span: (any TraceSpan)?
     ) async throws(RelayFailure) -> UpstreamResponse {

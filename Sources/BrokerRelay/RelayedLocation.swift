@@ -35,7 +35,8 @@ struct RelayedLocation {
         }
     }
 
-    /// Returns the reference as the app needs it; nil if the field must be dropped.
+    /// Returns the upstream's reference as the app must see it, with relay paths for locations at the upstream; nil if the field
+    /// must be dropped.
     func mapped(_ value: String) -> String? {
         guard let text = Self.written(value) else { return nil }
         if let scheme = Self.scheme(of: text) {
@@ -144,7 +145,7 @@ struct OwnName: Sendable, Hashable {
     let host: String
     let port: Int
 
-    /// Parses `https://auth.example.com`, ignoring the rest after the host, or a host with an optional port.
+    /// Parses a URL, of which only scheme, host and port count (`https://auth.example.com`), or a host with an optional port.
     init?(_ text: String) {
         let isPlain = text.hasPrefix("http://")
         let rest = text.split(separator: "://", maxSplits: 1).last ?? ""

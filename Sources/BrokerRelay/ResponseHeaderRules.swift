@@ -54,7 +54,7 @@ package enum ResponseHeaderRules {
     /// Returns the fields for the app.
     ///
     /// - Parameters:
-    ///   - headers: the upstream's.
+    ///   - headers: the fields of the upstream's answer.
     ///   - token: the access token that was sent. A `Location` that repeats it is dropped.
     ///   - places: the mapping of references that apps would resolve at the broker's origin.
     /// - Returns: the header that may be passed on.
@@ -109,12 +109,12 @@ package enum ResponseHeaderRules {
         return Head(fields: fields, contentLength: contentLength)
     }
 
-    /// Adds `private` to the cache policy of an answer, unless the answer has it already, and the caller's credentials to
-    /// `Vary`.
+    /// Prevents shared caches from giving the answer to another caller: adds `private` to `Cache-Control`, unless it is there,
+    /// and the names of the credential fields to `Vary`.
     ///
     /// The upstream's request had an `Authorization` field, which prevents shared caches from storing the answer (RFC 9111
-    /// section 3.5). The app's request may have a cookie instead, which has no such effect. The addition comes first and in one
-    /// field. So it works even if the upstream's list is malformed, or if a cache reads only the first field.
+    /// section 3.5). The app's request may have a cookie instead, which has no such effect. The new words come first, in one
+    /// joined field. They work even if the upstream's list is malformed, or if a cache reads only the first field.
     private static func restrictToCaller(_ fields: inout HTTPFields, isPrivate: Bool) {
         if !isPrivate {
             fields[.cacheControl] = (["private"] + fields[values: .cacheControl].filter { !$0.isEmpty }).joined(
@@ -147,7 +147,7 @@ package enum ResponseHeaderRules {
 
     private static func isListed(_ name: String) -> Bool {
         let (first, last) = (name.utf8.first, name.utf8.last)
-        // The first or last byte alone distinguishes most names.
+        // Compare one byte first, because it distinguishes most names from a prefix or suffix.
         return dropped.contains(name)
             || droppedPrefixes.contains { $0.utf8.first == first && name.hasPrefix($0) }
             || droppedSuffixes.contains { $0.utf8.last == last && name.hasSuffix($0) }

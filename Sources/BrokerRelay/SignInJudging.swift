@@ -2,7 +2,9 @@ package import Broker
 
 /// Checks whether the session's sign-in meets the demands on a call.
 package protocol SignInJudging: Sendable {
-    /// Returns the session whose sign-in meets a demand, as it was when it was checked; throws the refusal otherwise.
+    /// Checks that the session's sign-in meets a demand; throws the refusal if it does not.
+    ///
+    /// Returns the session in the state in which it was checked, which may be newer than `session`.
     func require(_ demand: StepUpDemand, of session: LiveSession) async throws(BrokerProblem) -> LiveSession
 
     /// Handles an upstream's own challenge to an access token, of the session itself or of a `target`.

@@ -13,7 +13,7 @@ enum UpstreamChallenge {
     /// The numbers are limited because each name is compared with all earlier ones.
     private static let most = 16
 
-    /// Returns the demand in a response that has exactly one such challenge; nil otherwise.
+    /// Returns the demand in a response that has exactly one challenge for another sign-in; nil otherwise.
     static func demand(in response: UpstreamResponse) -> StepUpDemand? {
         let fields = response.headers["WWW-Authenticate"]
         guard !fields.isEmpty, fields.reduce(0, { $0 + $1.utf8.count }) <= longest else { return nil }

@@ -24,7 +24,8 @@ package struct UpstreamRequirement: Sendable, Equatable {
         return other.allow.entries.contains { pattern.overlaps(EntryPattern($0).below(other.base)) }
     }
 
-    /// Returns whether both entries cover a common call, each at the upstream with its base URL.
+    /// Returns whether some call is covered by this entry and by `other`. `base` and `otherBase` are the base URLs of their
+    /// upstreams.
     package func overlaps(_ other: UpstreamRequirement, at base: UpstreamBase, and otherBase: UpstreamBase) -> Bool {
         pattern.below(base).overlaps(other.pattern.below(otherBase))
     }
@@ -80,7 +81,7 @@ private struct EntryPattern: Sendable, Equatable {
         self.parts = parts
     }
 
-    /// Returns the pattern for whole paths at the upstream's origin.
+    /// Returns the pattern with the path of `base` in front, for comparing entries of different upstreams at one origin.
     func below(_ base: UpstreamBase) -> EntryPattern {
         let segments = base.path.utf8.split(separator: 0x2F).map { Part.literal(ReadSegment.text(of: $0)) }
         return EntryPattern(methods: methods, parts: segments + parts)
@@ -148,7 +149,7 @@ private struct EntryPattern: Sendable, Equatable {
 /// - Surrounding spaces and trailing dots are removed, because some file systems remove them.
 /// - Invisible characters are removed.
 ///
-/// Two such texts are compared by canonical equivalence, as Swift does.
+/// Swift compares two normal forms by Unicode's canonical equivalence.
 private enum ReadSegment {
     static func text(of segment: some Sequence<UInt8>) -> String {
         let bytes = decoded(segment)

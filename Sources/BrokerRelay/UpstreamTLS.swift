@@ -2,7 +2,8 @@ package import Broker
 import NIOCore
 package import NIOSSL
 
-/// The certificate and trust roots for an upstream's connections, in addition to the relay's own (`upstreams.NAME.tls`).
+/// The certificate and trust roots for an upstream's connections (`upstreams.NAME.tls`), in addition to the trust roots of the
+/// relay.
 package struct UpstreamTLS: Sendable {
     /// The certificate that is shown now in calls whose token is not bound to a certificate.
     package var certificate: @Sendable () -> RelayCertificate?

@@ -21,7 +21,7 @@ struct Backup: AsyncParsableCommand {
 
     func run() async throws {
         let path = file.hasPrefix("/") ? file : FileManager.default.currentDirectoryPath + "/" + file
-        // An existing file is left alone, so if it is visible here, fail before the call to the broker.
+        // The broker never overwrites a file. If this machine already sees the file, fail before calling the broker.
         guard !FileManager.default.fileExists(atPath: path) else {
             throw ManagementClient.fault("\(file) exists already; it is not overwritten")
         }

@@ -58,10 +58,11 @@ enum PrivateFile {
         guard lstat(place, &status) == 0 else { throw .system(path, reason: reason()) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .system(path, reason: "it is not an ordinary file") }
         let draft = place + ".new"
-        // Remove a draft that a crashed command has left.
+        // Remove a new file that an earlier command left when it crashed.
         unlink(draft)
         do throws(Failure) { try write(draft, content: content, Access(status)) } catch {
-            // A failed system call concerns the draft, and a wrong owner concerns the file that is to be replaced.
+            // A failed system call concerns the new file, and a wrong owner concerns the old file, so each error names its own
+            // path.
             switch error {
             case .system(_, let reason): throw .system(draft, reason: reason)
             case .owner(_, let user): throw .owner(path, user: user)

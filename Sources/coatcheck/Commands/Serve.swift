@@ -33,7 +33,7 @@ struct Serve: AsyncParsableCommand {
         // The broker must continue if the reader of its log ends, so ignore SIGPIPE.
         signal(SIGPIPE, SIG_IGN)
         ProcessMetrics.begin()
-        // If the file changes after this line and SIGHUP is sent, the broker reads it again as soon as it runs.
+        // If the file changes after this line and SIGHUP is sent, the broker reads the file again as soon as it runs.
         let configuration = try file.load()
         let sink = LogSink()
         let log = ProcessLog(level: configuration.log.level, now: SystemClock.wallTime, emit: { sink.write($0) })

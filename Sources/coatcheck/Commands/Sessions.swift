@@ -54,7 +54,7 @@ struct Sessions: AsyncParsableCommand {
             }.joined(separator: "\t")
         }
 
-        /// Keeps only printable ASCII and characters above U+2FFF, because others could move a terminal's cursor.
+        /// Keeps only printable ASCII and characters above U+2FFF, because other characters could move a terminal's cursor.
         ///
         /// The text may come from a provider, for example a subject.
         private static func printable(_ text: String) -> String {
@@ -107,7 +107,7 @@ struct Sessions: AsyncParsableCommand {
                         [("provider", provider)] + named("client", client) + named("binding", unbound ? "none" : nil))
             }
             // With `binding=none`, the broker ends the sessions in parts. Repeat the call with the cursor of the last answer
-            // until there is none.
+            // until an answer has no cursor.
             var (ended, unreadable): (Int64, Int64) = (0, 0)
             var cursor: String?
             repeat {

@@ -227,12 +227,12 @@ enum UpstreamTLSRules {
 
 /// Compares the app association files with the redirect URIs that open the app.
 enum AppLinkRules {
-    /// Warns of https redirect URIs on this host that iOS would open in the browser.
+    /// Warns of https redirect URIs on the broker's host that iOS would open in the browser instead of the app.
     static func check(_ draft: ConfigurationDraft, publicURL: WebURL, _ context: ConfigContext) {
         guard let ios = draft.appLinks.ios else { return }
         for provider in draft.providers {
             for client in provider.clients {
-                // Leave out the broker's own callback, because the browser opens it instead of the app.
+                // Leave out the hosted callback (flow C), because the browser opens this URL, and not the app.
                 let own = client.settings.profile.redirectURIs.filter {
                     WebURL($0.normalizedBase)?.origin == publicURL.origin && !$0.path.hasPrefix("/callback/")
                 }

@@ -6,7 +6,7 @@ import Broker
 struct StartWait: Sendable {
     /// The longest total wait.
     static let limit = Duration.seconds(30)
-    /// The time between two attempts.
+    /// The time between two attempts to get a resource.
     ///
     /// A restart without passed sockets takes at most this much longer than necessary.
     private static let pause = Duration.milliseconds(10)
@@ -23,7 +23,8 @@ struct StartWait: Sendable {
         end = clock.monotonic() + Self.limit
     }
 
-    /// Repeats `attempt` until it succeeds, fails for another reason, or the time is up.
+    /// Repeats `attempt` until one of three things happens: it succeeds; it fails for a reason other than a held resource
+    /// (`isHeld`); or the time is up.
     func retrying<Value, Failure: Error>(
         _ attempt: () async throws(Failure) -> Value, while isHeld: (Failure) -> Bool
     ) async throws -> Value {

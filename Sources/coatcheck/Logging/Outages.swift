@@ -8,9 +8,9 @@ import Synchronization
 final class Outages: Sendable {
     private let log: ProcessLog
     private let monotonic: @Sendable () -> Duration
-    /// Whether the process is ending, so that closing connections are not an outage.
+    /// Whether the process is ending. Connections that close meanwhile are not logged as an outage.
     private let isEnding: @Sendable () -> Bool
-    /// Guards whether PostgreSQL was ever reached, and since when it has been unreachable.
+    /// Guards two facts: whether PostgreSQL was ever reached, and since when it has been unreachable.
     private let store = Mutex<(isKnown: Bool, awaySince: Duration?)>((false, nil))
 
     init(

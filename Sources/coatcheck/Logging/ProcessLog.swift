@@ -63,7 +63,7 @@ enum LogText {
     static func append(_ text: String, to line: inout [UInt8]) {
         line.append(UInt8(ascii: "\""))
         defer { line.append(UInt8(ascii: "\"")) }
-        // Append a short text of plain ASCII as a whole, because nearly every text is one.
+        // Append a short text of plain ASCII as a whole, because nearly all texts are short ASCII.
         var text = text
         let isPlain = text.withUTF8 { bytes in
             guard bytes.count <= limit, PlainText.isASCIIOfJSON(bytes) else { return false }

@@ -1,7 +1,7 @@
 import Broker
 import Synchronization
 
-/// Logs a server's refusals of a client's certificate: the first at once, later ones once a minute.
+/// Logs that a provider's server refused a client's certificate: the first refusal at once, later ones once a minute.
 final class CertificateRefusals: Sendable {
     private static let pause = Duration.seconds(60)
 

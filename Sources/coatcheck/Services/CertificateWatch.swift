@@ -39,9 +39,10 @@ final class CertificateWatch: Sendable {
 
     private struct Seen {
         var digest: Digest
-        /// Whether the new certificate was held back at the last reading, because it was invalid then.
+        /// Whether the last reading refused to use the new certificate, because the certificate was invalid then.
         ///
-        /// Each reading tries a held-back pair again, because it may become valid, or the previous certificate may expire.
+        /// Each reading tries such a pair of files again, because the certificate may become valid, or the previous one may
+        /// expire.
         var isHeld = false
     }
 
@@ -93,10 +94,10 @@ final class CertificateWatch: Sendable {
         }
     }
 
-    /// Loads a pair and uses its certificate.
+    /// Loads a pair of files and uses its certificate.
     ///
-    /// Returns whether the new certificate is held back, because it is invalid at present and the previous certificate is
-    /// valid. With `isTold`, an earlier reading has logged this, so it is not logged again.
+    /// Returns true if the new certificate is not used, because it is invalid at present and the previous certificate is valid.
+    /// With `isTold`, an earlier reading has logged this, so this call does not log it again.
     private func take(_ text: Result<Pair, FileFault>, of files: ClientIdentity.Files, isTold: Bool) -> Bool {
         let owners = identities.filter { $0.identity.files == files }
         let certificate: ClientCertificate

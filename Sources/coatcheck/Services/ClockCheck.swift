@@ -86,7 +86,7 @@ final class ClockCheck: Sendable {
         }
     }
 
-    /// The periodic comparison.
+    /// The service that compares the process's clock with the store's clock at intervals.
     var comparing: RepeatedWork {
         RepeatedWork(clock: context.clock, delay: Self.interval) { [self] in
             await look()
@@ -94,7 +94,7 @@ final class ClockCheck: Sendable {
         }
     }
 
-    /// The periodic search for evidence, which may wait for providers.
+    /// Returns the service that looks for evidence of the right time at intervals, and may wait for providers.
     ///
     /// `providers` returns the providers of the current configuration.
     func inquiring(_ providers: @escaping @Sendable () -> ProviderDirectory) -> RepeatedWork {

@@ -17,7 +17,7 @@ final class DetachedWork: Service {
 
     init(metrics: MetricsRegistry) { gauge = metrics.gauge("coatcheck_detached_work") }
 
-    /// The port through which the module `Broker` starts such work.
+    /// The port through which the module `Broker` starts work that must outlive its request.
     var spawner: Spawner { Spawner { [self] name, work in spawn(name, work) } }
 
     private func spawn(_ name: StaticString, _ work: @escaping @Sendable () async -> Void) {

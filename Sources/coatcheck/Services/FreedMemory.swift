@@ -9,10 +9,10 @@ import Synchronization
 /// glibc keeps freed memory. Without this type, the broker would stay large for good after a busy time with many cached
 /// sessions or request bodies.
 final class FreedMemory: Sendable {
-    /// Guards the decision rule, which includes the time of the last attempt.
+    /// Guards the decision rule, which includes the time of the last attempt to return memory.
     private let rule: Mutex<FreedMemoryRule>
 
-    /// Creates the work before the broker listens, while the process uses little memory.
+    /// Creates the object before the broker listens, while the process uses little memory.
     init() { rule = Mutex(FreedMemoryRule(atRest: Self.figures(0))) }
 
     /// The lowest number of unused bytes so far; nil if the system does not report it.
@@ -76,25 +76,26 @@ struct FreedMemoryRule: Sendable {
         var released: Int
     }
 
-    /// The number of dropped rows that justifies an attempt, about 10 MiB.
+    /// The number of dropped rows that justifies an attempt to return memory. These rows use about 10 MiB.
     static let rows = 4096
-    /// The number of unused bytes that justifies an attempt, beyond the lowest number so far.
+    /// The number of unused bytes, beyond the lowest number so far, that justifies an attempt to return memory.
     static let bytes = 8 << 20
-    /// After an attempt, the process has to free this many bytes before the next attempt, if its unused memory does not grow.
+    /// The number of bytes freed since the last attempt to return memory that justifies another attempt.
     static let freed = 1 << 20
-    /// The shortest time between two attempts, because they delay all allocations.
+    /// The shortest time between two attempts to return memory, because each attempt delays all allocations.
     static let pause = Duration.seconds(10)
-    /// The longest time between two attempts while much memory is unused.
+    /// The longest time between two attempts to return memory while much memory is unused.
     static let patience = Duration.seconds(60)
 
     /// The smallest number of unused bytes so far.
     ///
     /// The first number is taken at the process's start, because the first check may happen under load.
     private(set) var fewest: Int?
-    /// The figures after the last attempt, and its time.
+    /// The memory figures after the last attempt to return memory, and the time of this attempt.
     private var last: (figures: Figures, moment: Duration)?
 
-    /// Creates the rule with the process's figures at rest, if the system shows them.
+    /// Creates the rule. `figures` is the memory of the process before it has served requests; nil if the system does not show
+    /// it.
     init(atRest figures: Figures?) { fewest = figures?.unused }
 
     /// Returns whether a check is due.
@@ -117,7 +118,7 @@ struct FreedMemoryRule: Sendable {
             || last.figures.used - figures.used >= Self.freed || moment - last.moment >= Self.patience
     }
 
-    /// Notes an attempt, with the memory figures after it.
+    /// Notes an attempt to return memory, with the memory figures after it.
     mutating func tried(leaving figures: Figures, at moment: Duration) {
         fewest = min(fewest ?? figures.unused, figures.unused)
         last = (figures, moment)

@@ -3,9 +3,9 @@ import Dispatch
 
 /// The kernel's information about its clock, which a time service maintains.
 enum KernelClock {
-    /// Returns whether the kernel reports its clock as synchronised; nil if the call is missing or refused.
+    /// Returns whether the kernel reports its clock as synchronised; nil if the kernel lacks the system call or refuses it.
     ///
-    /// The call only reads, so it needs no capability.
+    /// The system call only reads, so it needs no capability.
     static func isSynchronised() async -> Bool? {
         await withCheckedContinuation { waiter in
             DispatchQueue.global().async { waiter.resume(returning: read()) }

@@ -91,7 +91,7 @@ final class KeyWatch: Sendable {
         state.withLock { lookAtTime(&$0, moment) }
     }
 
-    /// Lets a waiting key of the ring in use begin to seal at its time, even if the file is gone.
+    /// Lets a new key of the ring in use begin to seal when its time has come, even if the key file is gone.
     private func lookAtTime(_ state: inout State, _ moment: WallTime) {
         guard state.ring.sealingID(at: moment) != state.sealing else { return }
         do throws(StartFailure) { try take(state.ring, &state, moment) } catch {

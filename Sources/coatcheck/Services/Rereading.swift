@@ -42,10 +42,10 @@ final class Rereading<Value: Sendable>: Sendable {
     /// Whether a reading is in progress.
     var isReading: Bool { state.withLock { $0.underWay > 0 } }
 
-    /// Begins a reading, and returns when it has ended, when it hangs, or when the task is cancelled.
+    /// Begins to read, and returns in one of three cases: the reading has ended; it hangs; or the task is cancelled.
     ///
-    /// Returns false without a reading if too many are in progress, or after `stop`. The value of a hanging reading is used when
-    /// it arrives.
+    /// Returns false without reading if too many readings are in progress, or after `stop`. The value of a hanging reading is
+    /// used when it arrives.
     func run(_ read: @escaping @Sendable () -> Value) async -> Bool {
         let number = state.withLock { state -> Int? in
             guard state.underWay < Self.maximum, !state.isStopped else { return nil }

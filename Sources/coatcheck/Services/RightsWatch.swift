@@ -58,7 +58,7 @@ final class RightsWatch: Sendable {
         }
     }
 
-    /// The periodic check.
+    /// Returns the service that repeats the check.
     func service(_ clock: BrokerClock) -> RepeatedWork {
         RepeatedWork(clock: clock, delay: Self.faultyInterval) { [self] in
             await look()

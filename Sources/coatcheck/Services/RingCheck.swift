@@ -42,7 +42,7 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
 
     /// Whether the ring counts as the ring of this store, which is so if nine of ten values open.
     ///
-    /// A few values may be damaged, or their key may be on its way to this process, so they must not cause a refusal of all
+    /// A few values may be damaged, or this process may not have read a new key yet, and this must not cause a refusal of all
     /// requests. Values that a wrong ring sealed are left out, because the store's own ring cannot open them.
     var isGood: Bool { (tried - foreign - opened) * 10 <= tried - foreign }
 
@@ -101,7 +101,7 @@ enum ForeignKeys {
     /// The duration of these leases, which is longer than the lifetime of any row that a foreign key has sealed.
     private static let memory = Duration.seconds(10 * 365 * 86_400)
 
-    /// Returns those of the given keys that the store remembers.
+    /// Returns those of `ids` that the store remembers as keys of wrong rings.
     static func known(among ids: Set<String>, _ store: any BrokerStore) async -> Set<String> {
         var known: Set<String> = []
         for id in ids where (try? await store.lease(name(of: id))) != nil { known.insert(id) }

@@ -5,15 +5,15 @@ import Synchronization
 
 /// Checks at intervals whether the key ring opens the stored values; if not, the broker reports unready.
 ///
-/// A ring that opens no value belongs to another store, so new sign-ins are refused under it. If the ring in the key file opens
-/// a value, it replaces the wrong ring together with the index key.
+/// A ring that opens no value belongs to another store, so the broker refuses new sign-ins while it uses that ring. If the ring
+/// in the key file opens a value, this ring and its index key replace the wrong ones.
 final class RingWatch: Sendable {
     private struct State {
         /// The last result.
         var found: RingCheck?
-        /// The known keys of wrong rings that were used for the store.
+        /// The ids of the keys that belong to wrong rings under which brokers used this store.
         ///
-        /// The store contains all of them, and this set only saves reads.
+        /// The store has all of these ids too. This set avoids reading them again.
         var strangers: Set<String> = []
     }
 
@@ -85,7 +85,7 @@ final class RingWatch: Sendable {
         }
     }
 
-    /// Returns those of the given keys that belong to wrong rings.
+    /// Returns those of `ids` that belong to wrong rings.
     private func strangers(among ids: Set<String>) async -> Set<String> {
         let known = state.withLock { $0.strangers }
         let found = known.union(await ForeignKeys.known(among: ids.subtracting(known), store))
@@ -93,7 +93,7 @@ final class RingWatch: Sendable {
         return found
     }
 
-    /// The periodic check.
+    /// Returns the service that repeats the check.
     func service(_ clock: BrokerClock) -> RepeatedWork {
         RepeatedWork(clock: clock, delay: Self.faultyInterval) { [self] in
             await look()

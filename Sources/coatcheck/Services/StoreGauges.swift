@@ -13,7 +13,7 @@ final class StoreGauges: Sendable {
     private let path: String?
     private let metrics: MetricsRegistry
     private let now: @Sendable () -> WallTime
-    /// Whether a query of the disk is running; while it is, further queries are skipped, because the disk may hang.
+    /// Whether a query of the disk is running. Meanwhile, further queries are skipped, because the disk may hang.
     private let isAsking = Atomic<Bool>(false)
 
     init(
@@ -36,7 +36,7 @@ final class StoreGauges: Sendable {
         askDisk()
     }
 
-    /// The periodic sampling.
+    /// Returns the service that samples the values at intervals.
     func service(_ clock: BrokerClock) -> RepeatedWork {
         RepeatedWork(clock: clock, delay: .milliseconds(100)) { [self] in
             await sample()

@@ -115,7 +115,7 @@ final class OTLPExporter: Service {
         }
     }
 
-    /// Makes one call; returns the reason if it failed.
+    /// Sends spans to the collector in one call; returns the reason if the call failed.
     private func send(_ spans: [FinishedSpan]) async -> String? {
         var request = HTTPClientRequest(url: url)
         request.method = .POST
@@ -140,8 +140,8 @@ final class OTLPExporter: Service {
 
     // MARK: The protocol's JSON
 
-    /// The name that distinguishes this process from its replicas: the machine's name, which is the pod's in Kubernetes, and
-    /// the process's id.
+    /// The machine's name, which in Kubernetes is the pod's name, and the process's id. Together they distinguish this process
+    /// from the other replicas.
     private static let instance: String = {
         var name = [CChar](repeating: 0, count: 256)
         guard gethostname(&name, name.count - 1) == 0 else { return String(getpid()) }

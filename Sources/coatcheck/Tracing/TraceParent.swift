@@ -10,7 +10,7 @@ struct TraceParent: Sendable, Equatable {
         self.isSampled = isSampled
     }
 
-    /// Reads a field; nil if the specification requires ignoring it.
+    /// Reads a field; nil if the specification requires that the field is ignored.
     init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard bytes.count >= 55, bytes[2] == 0x2D, bytes[35] == 0x2D, bytes[52] == 0x2D,

@@ -9,7 +9,7 @@ final class ConfigurationOwner: Sendable {
     /// The configuration for new work.
     var current: RunningConfiguration { state.withLock { $0 } }
 
-    /// Replaces the configuration; returns the previous one, so that its parts are not released under the lock.
+    /// Replaces the configuration, and returns the previous one, so that its parts are released outside the lock.
     func exchange(for next: RunningConfiguration) -> RunningConfiguration {
         state.withLock { current in
             defer { current = next }

@@ -4,7 +4,7 @@ import BrokerHTTP
 /// The settings that a running broker cannot change, because sockets, files and keys are open, and cookies and redirect URIs
 /// are in use.
 enum FixedSettings {
-    /// The paths of these settings.
+    /// The paths of the settings that need a restart.
     ///
     /// Each path also stands for all paths below it.
     private static let paths = [

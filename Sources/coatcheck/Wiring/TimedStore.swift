@@ -61,7 +61,7 @@ final class DiskState: Sendable {
             [("detail", "sign-ins are refused; sessions are served and ended; make room")])
     }
 
-    /// Notes that an ordinary write succeeded.
+    /// Notes that an operation of the kind `writing` succeeded, which proves that the disk has space.
     func wasWritten() {
         guard full.load(ordering: .relaxed), full.exchange(false, ordering: .relaxed) else { return }
         log.write(.notice, "the store's disk has room again")

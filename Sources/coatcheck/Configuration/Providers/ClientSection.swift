@@ -142,9 +142,10 @@ struct ClientSection: Sendable {
         if wire.senderConstraint == .mtls { section.report("sender_constrained", need) }
     }
 
-    /// Warns of a secret with reserved characters.
+    /// Warns of a client secret with reserved characters.
     ///
-    /// RFC 6749 requires that they are encoded before base64, but many servers do not decode them.
+    /// RFC 6749 section 2.3.1 requires that a client form-encodes these characters in HTTP Basic, but many servers do not decode
+    /// them.
     private static func warnOfReserved(
         _ section: ConfigSection, _ authentication: ClientAuthentication, _ wire: WireSettings
     ) {

@@ -98,7 +98,7 @@ struct FAPI2Rules {
         if key.isTooShort { report("private_key", below: "file", "an RSA key has 2048 bits or more") }
     }
 
-    /// Reports settings of the provider itself that contradict the profile.
+    /// Reports settings in the provider's section that contradict the profile.
     static func check(_ settings: ProviderSettings, _ section: ConfigSection, hasPreset preset: Preset?) {
         func report(_ key: String, below: String? = nil, _ why: String) {
             let place = section.place(of: key, below) ?? section.place(of: key) ?? (section.path, section.line)

@@ -223,7 +223,7 @@ struct ProviderDraft {
     var isCleverOpenID = false
     /// Whether the preset's clients send a nonce; nil without a preset.
     ///
-    /// If it is nil, clients of kind `oidc` send a nonce.
+    /// If the value is nil, clients of kind `oidc` send a nonce.
     var nonce: Bool?
     var pkce = ClientProfile.PKCE.required
     /// The form of the redirect URI in the redemption of a native code.
@@ -269,7 +269,7 @@ enum EndpointReader {
         "end_session", "par", "api",
     ]
 
-    /// Reads the endpoints in the file, which override the given ones.
+    /// Reads the endpoints in the file, which override those in `endpoints`.
     static func read(_ section: ConfigSection, into endpoints: inout EndpointSettings) {
         func read(_ key: String, _ path: WritableKeyPath<EndpointSettings, EndpointURL?>) {
             if let url = section.endpoint(key) { endpoints[keyPath: path] = url }

@@ -2,7 +2,7 @@
 ///
 /// Version 0.2 still accepts them in a client's section, with a warning.
 enum ServerKeys {
-    /// The paths of these settings, each relative to the section of a provider or a client.
+    /// The paths of the settings that belong only to a provider, each relative to the section of a provider or a client.
     static let all = [
         "assertion.typ", "basic_encoding", "dpop.nonce_age", "dpop.nonce_before_spending", "dpop.par",
         "id_token.issuer", "id_token.issuer_template", "id_token.leeway", "identity.subject",
@@ -13,7 +13,7 @@ enum ServerKeys {
         "token_response.scope.separator", "token_response.scope.when_absent",
     ]
 
-    /// Warns of each such setting in a client's section, and names its place in the provider's section.
+    /// Warns of each setting of `all` that a client's section has, and names its place in the provider's section.
     static func warn(client: ConfigSection, provider: String) {
         for key in all where client.context.lines.has("\(client.path).\(key)") {
             client.context.report(

@@ -8,9 +8,9 @@ enum TLSReader {
     /// The time before a certificate's expiry that causes a warning.
     private static let lastDays = Duration.seconds(14 * 86_400)
 
-    /// Reads the settings of a section, which override the given ones.
+    /// Reads the settings of a section, which override those in `settings`.
     ///
-    /// `certificate: {file, key}` is another form of `tls: {certificate, key}`.
+    /// `certificate: {file, key}` is another spelling of `tls: {certificate, key}`.
     static func read(_ section: ConfigSection, into settings: inout ConnectionSettings) {
         let tls = section.optionalSection("tls")
         let other = section.optionalSection("certificate")

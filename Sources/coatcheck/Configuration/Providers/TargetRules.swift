@@ -5,7 +5,7 @@ import BrokerRelay
 
 /// Checks targets against the providers that would have to issue the tokens.
 enum TargetRules {
-    /// The largest number of targets of one session whose tokens are stored.
+    /// The largest number of target tokens that the store keeps for one session.
     private static let mostKept = 8
 
     static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {

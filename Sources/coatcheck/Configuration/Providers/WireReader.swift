@@ -3,8 +3,8 @@ import BrokerProviders
 
 /// Reads the details of the protocol with a provider, in the section of the provider or of a client.
 ///
-/// The settings in a section override the given ones. A client's settings override the settings of its provider, and these
-/// override the preset.
+/// The settings in a section override the settings that were read before. A client's settings override the settings of its
+/// provider, and these override the preset.
 enum WireReader {
     /// The parameters that only the broker may set (SEC-07).
     private static let reserved: Set<String> = [
@@ -167,7 +167,8 @@ enum IdentityReader {
                 section.report("method", "has to be `GET` or `POST`")
             }
         }
-        // If the configuration names any member, the named members replace all of the preset's and the standard ones.
+        // If the section names any member of the identity, these members replace all others: the preset's, and the standard
+        // `name` and `email`.
         let further = section.keys.filter { !keys.contains($0) && isMember($0) }
         let members = (["name", "email"] + further).compactMap { name in
             section.pointer(name).map { (name: name, pointer: $0) }

@@ -89,7 +89,7 @@ enum ZephrReader {
 
     /// Returns an attribute's value, which is a text if it is quoted.
     ///
-    /// A plain value has the type that YAML gives it.
+    /// An unquoted value has the type that YAML gives it.
     private static func value(_ scalar: ConfigScalar) -> JSONValue {
         guard scalar.isPlain else { return .string(scalar.text) }
         switch scalar.text {

@@ -34,8 +34,10 @@ enum BoundedFile {
 
 /// The mode of a file with a secret.
 enum FileMode {
-    /// Returns whether the file is open to others: a user outside its owner and this process's groups may read it, or its group
-    /// or any other user may write or execute it.
+    /// Returns whether the file's mode gives rights to users who need none. This is so in three cases:
+    /// - Users who are neither the owner nor in the file's group have any right.
+    /// - The file's group may write or execute the file.
+    /// - The file's group may read the file, and this process does not belong to that group.
     ///
     /// For a link, its target is checked. A mounted Kubernetes Secret consists of links to root's files with mode 0440 and the
     /// pod's group.

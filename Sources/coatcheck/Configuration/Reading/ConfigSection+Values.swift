@@ -71,7 +71,7 @@ extension ConfigSection {
         return nil
     }
 
-    /// Reads one word of some of an enumeration's values.
+    /// Reads one word, which must be the raw value of one of `values`.
     func choice<Value: RawRepresentable>(_ key: String, among values: [Value]) -> Value?
     where Value.RawValue == String {
         guard let scalar = scalar(key) else { return nil }

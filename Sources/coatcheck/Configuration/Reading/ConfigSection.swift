@@ -48,7 +48,7 @@ final class ConfigSection {
     /// The line of a key, or else of the section.
     func line(of key: String) -> Int? { entries[key]?.line ?? line }
 
-    /// Returns the path of a key or of the key `below` it; nil if the file lacks it.
+    /// Returns the path of a key, or of the key `below` inside that key; nil if the file lacks this path.
     ///
     /// The call does not count as reading the key.
     func place(of key: String, _ below: String? = nil) -> (path: String, line: Int?)? {

@@ -68,7 +68,7 @@ struct ConfigValues: Sendable {
             || text.first.map { $0 == "-" || $0.isASCII && $0.isNumber } == true
     }
 
-    /// Returns the paths whose values differ, and the paths that only one of the two has, sorted.
+    /// Returns the sorted paths of the settings that differ between the two configurations, or that only one of them has.
     func changes(since other: ConfigValues) -> [String] {
         Set(values.keys).union(other.values.keys).filter { !isSame($0, as: other) }.sorted()
     }
@@ -88,7 +88,7 @@ struct ConfigValues: Sendable {
         return value.bytes == another.bytes
     }
 
-    /// Returns a digest of each setting under a salt, by path.
+    /// Returns the digest of each setting's path and value, with a salt, by path.
     func digests(_ salt: [UInt8], _ digest: ([UInt8]) -> Digest) -> [String: Digest] {
         var digests: [String: Digest] = [:]
         for (path, value) in values { digests[path] = digest(salt + [0] + Array(path.utf8) + [0] + value.bytes) }

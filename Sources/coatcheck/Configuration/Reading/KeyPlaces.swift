@@ -1,6 +1,6 @@
 /// Finds the places in the file where a key is allowed.
 enum KeyPlaces {
-    /// The largest number of places that a hint names.
+    /// The largest number of places that one error message names.
     private static let most = 3
 
     private static let all = Configuration.knownKeys()

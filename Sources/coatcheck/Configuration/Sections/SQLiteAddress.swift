@@ -1,12 +1,12 @@
 /// The file of a `sqlite:` URL, and the fault of a spelling that other programs read differently.
 struct SQLiteAddress: Sendable, Equatable {
-    /// The path of the database file, as version 0.1.0 reads it.
+    /// The path of the database file, taken from the URL by the same rule as in version 0.1.0.
     let path: String
-    /// The fault of the URL, and the spelling that works; nil for a URL that has one meaning.
+    /// The fault of the URL and the correct spelling, in words for the operator; nil if the URL has none of the known faults.
     ///
-    /// The text leaves out the URL itself, because a server's URL with the wrong scheme may contain a password.
+    /// The text leaves out the URL, because a server's URL with the wrong scheme may contain a password.
     let misspelling: String?
-    /// Whether three slashes precede the path, which some programs read as a relative path.
+    /// Whether exactly three slashes precede the path. Some other programs read such a path as a relative path.
     let isRelativeElsewhere: Bool
 
     /// Splits a URL; returns nil if the URL names no file or has parameters.

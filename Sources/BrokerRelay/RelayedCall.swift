@@ -74,7 +74,9 @@ struct RelayedCall {
     /// The largest number of bytes that are read of the body of a 401, so that its connection can be kept.
     private static let challengeBody = 4096
 
-    /// The problem for a call whose upstream requests another nonce. The next call will have this nonce.
+    /// The problem for a call whose upstream requests another nonce.
+    ///
+    /// The next call will have this nonce.
     ///
     /// A 401 would be wrong here, because an app would treat it as the end of its session.
     private static var nonceWanted: BrokerProblem {

@@ -145,7 +145,9 @@ struct OwnName: Sendable, Hashable {
     let host: String
     let port: Int
 
-    /// Parses a URL, of which only scheme, host and port count (`https://auth.example.com`), or a host with an optional port.
+    /// Parses a URL (`https://auth.example.com`), or a host with an optional port.
+    ///
+    /// A path after the port is ignored.
     init?(_ text: String) {
         let isPlain = text.hasPrefix("http://")
         let rest = text.split(separator: "://", maxSplits: 1).last ?? ""

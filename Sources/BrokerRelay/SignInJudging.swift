@@ -4,7 +4,7 @@ package import Broker
 package protocol SignInJudging: Sendable {
     /// Checks that the session's sign-in meets a demand; throws the refusal if it does not.
     ///
-    /// Returns the session in the state in which it was checked, which may be newer than `session`.
+    /// Returns the checked state of the session, which may be newer than `session`.
     func require(_ demand: StepUpDemand, of session: LiveSession) async throws(BrokerProblem) -> LiveSession
 
     /// Handles an upstream's own challenge to an access token, of the session itself or of a `target`.

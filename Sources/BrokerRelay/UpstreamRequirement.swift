@@ -24,8 +24,9 @@ package struct UpstreamRequirement: Sendable, Equatable {
         return other.allow.entries.contains { pattern.overlaps(EntryPattern($0).below(other.base)) }
     }
 
-    /// Returns whether some call is covered by this entry and by `other`. `base` and `otherBase` are the base URLs of their
-    /// upstreams.
+    /// Returns whether some call is covered by this entry and by `other`.
+    ///
+    /// `base` and `otherBase` are the base URLs of their upstreams.
     package func overlaps(_ other: UpstreamRequirement, at base: UpstreamBase, and otherBase: UpstreamBase) -> Bool {
         pattern.below(base).overlaps(other.pattern.below(otherBase))
     }

@@ -10,10 +10,13 @@ package struct ConnectionLimits: Sendable {
     ///
     /// The limit is longer than the 60 s of nginx and AWS's balancer, because these must close first.
     package var idle: Duration = .seconds(75)
-    /// The longest time between two requests for peers other than trusted proxies. If `idle` is shorter, `idle` applies.
+    /// The longest time between two requests for peers other than trusted proxies.
+    ///
+    /// If `idle` is shorter, `idle` applies.
     package var idleOfStrangers: Duration = .seconds(75)
-    /// The longest time without input in two cases: before the head of the first request; and within a request. If `idle` is
-    /// shorter, `idle` applies.
+    /// The longest time without input in two cases: before the head of the first request; and within a request.
+    ///
+    /// If `idle` is shorter, `idle` applies.
     package var idleInRequest: Duration = .seconds(60)
     /// The time that a new connection has to send its first request before a server that shuts down closes it.
     ///
@@ -33,7 +36,9 @@ package struct ConnectionLimits: Sendable {
     package var minimumRate = 1024
     /// The interval over which the client's reading speed is averaged.
     package var rateWindow: Duration = .seconds(30)
-    /// The time before the first measurement of the reading speed. It begins when the broker begins to wait for the client.
+    /// The time before the first measurement of the reading speed.
+    ///
+    /// It begins when the broker begins to wait for the client.
     package var rateGrace: Duration = .seconds(10)
 
     package init() {}

@@ -21,8 +21,9 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
     private var exchange: UpstreamExchange?
     /// The head of the request that began last; nil after the decoder has taken it.
     private var begun: HTTPRequestHead?
-    /// The closure to call when the connection is ready, or when connecting has failed. The connection must be ready at
-    /// `readyBy`.
+    /// The closure to call when the connection is ready, or when connecting has failed.
+    ///
+    /// The connection must be ready at `readyBy`.
     private var ready: ((Result<UpstreamConnectionHandler, any Error>) -> Void)?
     private let readyBy: Int64
     private var isReadHeld = false

@@ -10,7 +10,7 @@ import Synchronization
 /// listeners have stopped accepting, new connections to a passed socket wait for the next process. New connections to the
 /// broker's own sockets get a 503.
 final class ListeningSockets: Sendable {
-    /// The longest time for which `close` waits until the answers with 503 are sent.
+    /// The longest time that `close` waits until the answers with 503 are sent.
     private static let farewell = Duration.milliseconds(50)
 
     private let sockets: [ListenerName: ListeningSocket]

@@ -17,7 +17,9 @@ struct EventRecord: Sendable {
     /// The number by which the counter grows.
     var count = 1
     var line: Line?
-    /// The provider, if only its first event gets a log line; nil if every event gets one. The counter counts all events.
+    /// The provider, if only its first event gets a log line; nil if every event gets one.
+    ///
+    /// The counter counts all events.
     var isOnceFor: ProviderName?
 
     /// Creates the record of an event.

@@ -8,7 +8,9 @@ import Synchronization
 final class Outages: Sendable {
     private let log: ProcessLog
     private let monotonic: @Sendable () -> Duration
-    /// Whether the process is ending. Connections that close meanwhile are not logged as an outage.
+    /// Whether the process is ending.
+    ///
+    /// Connections that close meanwhile are not logged as an outage.
     private let isEnding: @Sendable () -> Bool
     /// Guards two facts: whether PostgreSQL was ever reached, and since when it has been unreachable.
     private let store = Mutex<(isKnown: Bool, awaySince: Duration?)>((false, nil))

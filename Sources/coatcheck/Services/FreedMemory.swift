@@ -76,7 +76,9 @@ struct FreedMemoryRule: Sendable {
         var released: Int
     }
 
-    /// The number of dropped rows that justifies an attempt to return memory. These rows use about 10 MiB.
+    /// The number of dropped rows that justifies an attempt to return memory.
+    ///
+    /// These rows use about 10 MiB.
     static let rows = 4096
     /// The number of unused bytes, beyond the lowest number so far, that justifies an attempt to return memory.
     static let bytes = 8 << 20
@@ -94,8 +96,9 @@ struct FreedMemoryRule: Sendable {
     /// The memory figures after the last attempt to return memory, and the time of this attempt.
     private var last: (figures: Figures, moment: Duration)?
 
-    /// Creates the rule. `figures` is the memory of the process before it has served requests; nil if the system does not show
-    /// it.
+    /// Creates the rule.
+    ///
+    /// `figures` is the memory of the process before it has served requests; nil if the system does not show it.
     init(atRest figures: Figures?) { fewest = figures?.unused }
 
     /// Returns whether a check is due.

@@ -24,8 +24,9 @@ enum Maintenance {
         }
     }
 
-    /// Polls the store for changes by other replicas: refreshes, presence keys and ends. Notifies the event streams and relayed
-    /// answers in this process.
+    /// Polls the store for changes by other replicas: refreshes, presence keys and ends.
+    ///
+    /// Notifies the event streams and relayed answers in this process.
     static func refreshes(_ context: BrokerContext, _ store: any SharedStore) -> RepeatedWork {
         let refreshes = ReplicaRefreshes(context, store)
         return RepeatedWork(clock: context.clock, delay: .seconds(1)) {

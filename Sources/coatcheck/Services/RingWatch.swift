@@ -11,7 +11,7 @@ final class RingWatch: Sendable {
     private struct State {
         /// The last result.
         var found: RingCheck?
-        /// The ids of the keys that belong to wrong rings under which brokers used this store.
+        /// The ids of the keys of wrong rings that brokers used for this store.
         ///
         /// The store has all of these ids too. This set avoids reading them again.
         var strangers: Set<String> = []

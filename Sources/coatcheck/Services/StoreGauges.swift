@@ -13,7 +13,9 @@ final class StoreGauges: Sendable {
     private let path: String?
     private let metrics: MetricsRegistry
     private let now: @Sendable () -> WallTime
-    /// Whether a query of the disk is running. Meanwhile, further queries are skipped, because the disk may hang.
+    /// Whether a query of the disk is running.
+    ///
+    /// Meanwhile, further queries are skipped, because the disk may hang.
     private let isAsking = Atomic<Bool>(false)
 
     init(

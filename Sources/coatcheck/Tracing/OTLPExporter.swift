@@ -140,8 +140,9 @@ final class OTLPExporter: Service {
 
     // MARK: The protocol's JSON
 
-    /// The machine's name, which in Kubernetes is the pod's name, and the process's id. Together they distinguish this process
-    /// from the other replicas.
+    /// The machine's name, which in Kubernetes is the pod's name, and the process's id.
+    ///
+    /// Together they distinguish this process from the other replicas.
     private static let instance: String = {
         var name = [CChar](repeating: 0, count: 256)
         guard gethostname(&name, name.count - 1) == 0 else { return String(getpid()) }

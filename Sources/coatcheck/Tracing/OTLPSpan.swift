@@ -94,7 +94,9 @@ struct FinishedSpan: Sendable {
 
 /// The tracer of this process, which makes spans, decides about recording, and reads W3C contexts.
 struct OTLPTracer: Sendable {
-    /// The fraction of traces that are recorded. For a trusted caller's trace, the caller's `traceparent` decides instead.
+    /// The fraction of traces that are recorded.
+    ///
+    /// For a trusted caller's trace, the caller's `traceparent` decides instead.
     let share: SampledShare
     /// Reads the wall clock, in nanoseconds since 1970.
     let nanoseconds: @Sendable () -> UInt64

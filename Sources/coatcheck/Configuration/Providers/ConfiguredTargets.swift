@@ -3,7 +3,7 @@ import BrokerHTTP
 import BrokerProviders
 import BrokerRelay
 
-/// The targets for which each client's sessions may get tokens, from upstreams and backends together.
+/// The targets of each client's sessions, from upstreams and backends together.
 struct ConfiguredTargets {
     private let upstreams: [UpstreamSection]
     private let backends: [BackendSection]

@@ -6,7 +6,9 @@ struct SQLiteAddress: Sendable, Equatable {
     ///
     /// The text leaves out the URL, because a server's URL with the wrong scheme may contain a password.
     let misspelling: String?
-    /// Whether exactly three slashes precede the path. Some other programs read such a path as a relative path.
+    /// Whether exactly three slashes precede the path.
+    ///
+    /// Some other programs read such a path as a relative path.
     let isRelativeElsewhere: Bool
 
     /// Splits a URL; returns nil if the URL names no file or has parameters.

@@ -16,8 +16,8 @@ import NIOHTTP1
 ///
 /// Then the route writes `answer.status`, `answer.headers`, `answer.contentLength` and `answer.body`.
 ///
-/// `token` is called after the request has passed all checks. It is called again if the call needs another token (SEC-60). It
-/// gets the session in the state in which its sign-in was judged, which may be newer than the state given to `call`.
+/// `token` is called after the request has passed all checks. `token` is called again if the call needs another token
+/// (SEC-60). It receives the session in the state in which its sign-in was judged, which may be newer than the state given to `call`.
 ///
 /// If a body's announced length is at most 64 KiB, the relay reads the whole body into memory. It can then send the body
 /// again. Pass every body as `.stream` with its length.
@@ -136,15 +136,15 @@ package struct Relay: Sendable {
         let body = try await body(of: request)
         var first = try await token(session, upstream.settings.token, false)
         // If the token is bound to another certificate than the one that the upstream is shown now, refresh the token. On
-        // plain http this is useless, because no certificate is shown.
+        // plain http, a refresh is useless, because no certificate is shown.
         if upstream.settings.base.isSecure, !upstream.carries(first, of: session, certificates) {
             do throws(BrokerProblem) { first = try await token(session, upstream.settings.token, true) } catch {
                 // Go on with the first token if the session is not refreshable. The call then fails with the precise reason.
                 guard error.code == .notRefreshable else { throw error }
             }
         }
-        // Count the call towards the upstream's limit last, so that waiting for a slow app or a slow provider uses up no part of
-        // the limit.
+        // Count the call towards the upstream's limit last, so that calls which wait for a slow app or a slow provider are left
+        // out.
         var call = RelayedCall(
             request: request, upstream: upstream, path: path, body: body, own: own,
             place: try upstream.concurrency.take(for: session), session: session, proofs: proofs,

@@ -23,7 +23,7 @@ package struct RelayResponse: Sendable {
     package var headers: HTTPFields
     /// The value of `Content-Length`, or nil if unknown.
     ///
-    /// For HEAD it is the upstream's value, else the body's length.
+    /// For HEAD, this is the upstream's value. For other methods, it is the body's length.
     package let contentLength: Int?
     package let body: Body
 }

@@ -24,7 +24,8 @@ struct RelayedCall {
     /// Sends the request for the first time, after its presence proof has been used up.
     ///
     /// If the request provably never reached the upstream, or the upstream refused it, the presence proof is released, so the
-    /// user is not prompted twice for one call. A repeat with another token needs no new proof, because it is the same call.
+    /// user is not prompted twice for one call. A repeat with another token belongs to the same call, so the same proof
+    /// covers it.
     mutating func begin(showing presence: JudgedPresence?) async throws(RelayFailure) -> UpstreamResponse {
         guard let presence else { return try await send() }
         do throws(BrokerProblem) { try await presence.take() } catch { throw RelayFailure(error) }
@@ -185,7 +186,7 @@ struct RelayedCall {
     /// The request's body must be in memory. In addition, one of these conditions must be met: the method is idempotent, the
     /// 401 has a challenge, or the request has an idempotency key.
     func canBeRepeated(after response: UpstreamResponse) -> Bool {
-        // The upstream would refuse another token with the same proof.
+        // The upstream refused the proof and not the token, so another token would be useless.
         if token.key != nil, response.challenges("invalid_dpop_proof") { return false }
         if case .stream = body { return false }
         return isIdempotent || response.headers.contains(name: "WWW-Authenticate")

@@ -71,7 +71,8 @@ struct RelayedLocation {
         if isBase(authority.host, port), let inside = relayed(Place(path.first == "/" ? path : "/" + path)) {
             return inside
         }
-        // Ports 80 and 443 count as the broker's too, because a proxy in front of the broker may redirect them to it.
+        // Ports 80 and 443 count as the broker's too, because a proxy in front of the broker may forward these ports to the
+        // broker.
         let isOwn = own.contains { $0.host == authority.host && ($0.port == port || port == 443 || port == 80) }
         return isOwn ? nil : "\(scheme):\(rest)"
     }
@@ -84,7 +85,8 @@ struct RelayedLocation {
         return port == base.port || (port == 80 && base.port == 443)
     }
 
-    /// Returns the relay path for a location at the upstream; nil if it is outside the base URL, or the relay refuses its path.
+    /// Returns the relay path for a location at the upstream; nil in two cases: the location is outside the base URL; or the
+    /// relay refuses its path.
     private func relayed(_ place: Place) -> String? {
         guard let path = Self.withoutDots(place.path), path.hasPrefix(base.path) else { return nil }
         let inside = path.dropFirst(base.path.count)

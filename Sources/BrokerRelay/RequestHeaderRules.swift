@@ -67,7 +67,7 @@ package enum RequestHeaderRules {
                 !name.utf8.contains(0x5F)
             else { continue }
             // `traceparent` is replaced by the broker's own. `tracestate` is sent only if the broker's span continues the
-            // caller's trace, because it is meaningless in another trace.
+            // caller's trace, because a `tracestate` is meaningless in another trace.
             if let span, name == "traceparent" || (name == "tracestate" && !span.continuesCaller) { continue }
             list.append((field.name.rawName, field.value))
         }

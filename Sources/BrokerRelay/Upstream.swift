@@ -49,7 +49,7 @@ final class Upstream: Sendable {
         return pools.client(showing: settings.tls.certificate(), for: nil)
     }
 
-    /// Returns whether a token may be sent on a connection that is made now.
+    /// Returns whether a token may be sent on a new connection, which shows the client's present certificate.
     func carries(_ token: AccessToken, of session: LiveSession, _ certificates: ClientCertificates?) -> Bool {
         token.certificate == nil || fits(token, certificates?(session.facts.provider, session.facts.client, true))
     }

@@ -48,7 +48,8 @@ extension [UpstreamRequirement] {
 
 /// An entry's pattern, read as broadly as an upstream might read a call, so that a doubtful call needs the sign-in too.
 ///
-/// `allow` reads the same text narrowly, because a call that it misses is refused. The broad reading has these rules:
+/// An entry of `allow` is read narrowly instead, because a call that no entry covers is refused. The broad reading has these
+/// rules:
 /// - A final slash is ignored, and `/**` also covers the path before it.
 /// - `GET` covers `HEAD`.
 /// - An encoded `?` may end the path, and the path may have a suffix (`.json`).

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A client's connection: its peer, and whether the client is still there.
 ///
-/// Each connection has one object of this class, so values that never change are computed only once.
+/// Each connection has one object of this class, so constant values are computed only once.
 package final class ClientConnection: Sendable {
     /// The TCP peer's address without its port, for the log; `-` for a Unix socket.
     package let peerText: String

@@ -20,7 +20,7 @@ package struct ConnectionLimits: Sendable {
     package var idleInRequest: Duration = .seconds(60)
     /// The time that a new connection has to send its first request before a server that shuts down closes it.
     ///
-    /// The first request is probably on its way already, and its client may have only this connection.
+    /// The first request is probably on its way already, and the client may have only this connection.
     package var firstRequest: Duration = .seconds(1)
     /// The longest time that the broker discards input after it closed the output, so that the client receives the answer.
     package var linger: Duration = .seconds(2)
@@ -30,7 +30,7 @@ package struct ConnectionLimits: Sendable {
     package var droppedBody = 64 * 1024
     /// The longest time without output to a client that has closed its sending side, before its safe request is cancelled.
     ///
-    /// A proxy that has aborted the request looks the same as a client that still reads.
+    /// To the broker, a proxy that has aborted the request looks like a client that still reads.
     package var halfClosed: Duration = .seconds(10)
     /// The smallest number of bytes per second that a client has to read while the broker waits to send data.
     package var minimumRate = 1024

@@ -3,8 +3,8 @@ import NIOCore
 /// The buffer before the HTTP/1 decoder, which gives the decoder only as much as the connection accepts.
 ///
 /// The decoder immediately turns all input that it gets into parts. Therefore the buffer gives it one head at a time, in slices
-/// of at most a kilobyte. Chunked bodies bypass the decoder, because it would make a part of every chunk. The decoder receives
-/// only the end of such a body.
+/// of at most a kilobyte. Chunked bodies bypass the decoder, because the decoder would make a part of every chunk. The decoder
+/// receives only the end of such a body.
 ///
 /// While the connection accepts no input, the buffer keeps the bytes of one read, and holds back the next read. Turning
 /// `autoRead` off and on again would cost two system calls for every request that waits.
@@ -33,7 +33,7 @@ final class InboundBuffer: ChannelDuplexHandler {
     private var isReadHeld = false
     /// Whether the client has closed its sending side, and the decoder has yet to be notified.
     ///
-    /// The notice waits for the buffered bytes, because the decoder stops when it gets the notice.
+    /// The notification waits for the buffered bytes, because the decoder stops when it is notified.
     private var isEndHeld = false
     private var isFeeding = false
     /// Whether the decoder is working on its input, so that it may produce further parts.

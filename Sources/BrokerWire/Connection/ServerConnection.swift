@@ -125,7 +125,7 @@ package struct ServerConnection: Sendable, Equatable {
         package static let close = Effects(rawValue: 1 << 10)
         /// Close the connection with a reset, so that the client does not treat the sent bytes as a complete answer.
         package static let reset = Effects(rawValue: 1 << 11)
-        /// Compute the time of the next check again, because it may now be earlier.
+        /// Compute the time of the next check again, because a deadline may now be earlier.
         package static let reschedule = Effects(rawValue: 1 << 12)
     }
 
@@ -146,7 +146,7 @@ package struct ServerConnection: Sendable, Equatable {
         var rate: ProgressRate
         let begin: Int64
         var checked: Int64
-        /// The total number of bytes that the client had taken at the last check; nil before the first.
+        /// The total number of bytes that the client had taken at the last check; nil before the first check.
         var taken: Int?
     }
 

@@ -45,7 +45,9 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// The buffer before the decoder, with the bytes that the decoder has not received.
     private var input: InboundBuffer?
     private var waiting = CircularBuffer<Part>()
-    /// The head of a request until the service starts on it, which may have to wait for the request's end.
+    /// The head of a request until the service starts.
+    ///
+    /// The start may have to wait for the request's end.
     private var head: HTTPRequestHead?
     /// The body of a request that is served when the body is complete.
     private var gathered: ByteBuffer?
@@ -230,8 +232,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
                 perform(state.handle(.head(summary), at: Self.now))
             }
         case .request(.body(let chunk)):
-            // The buffer reads chunked bodies itself. If the decoder reports a chunk, it found another end of the head than the
-            // buffer, so the framing is ambiguous.
+            // The buffer reads chunked bodies itself. If the decoder reports a chunk, the decoder and the buffer have found
+            // different ends of the head, so the framing is ambiguous.
             guard let left = bodyLeft else { return process(.refused(.malformed, fault: .malformed)) }
             bodyLeft = left - chunk.readableBytes
             deliver(chunk)
@@ -240,7 +242,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         }
     }
 
-    /// Whether a body of this length has completely arrived, so that it needs no sequence, timer or thread switch.
+    /// Whether a body of this length has completely arrived, so that reading the body needs no sequence, timer or thread switch.
     private func isHere(_ length: Int?) -> Bool {
         guard let length, let input else { return false }
         return length <= min(input.count, Self.slice)
@@ -301,7 +303,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     /// Lets the event loop serve its other connections.
     ///
-    /// A timer is necessary, because the loop would run a task of this connection before it reads from the others.
+    /// A timer is necessary, because the loop would run a task of this connection before the loop reads from other connections.
     private func yieldTurn() {
         guard !isYielding else { return }
         isYielding = true
@@ -379,8 +381,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
             let answer = await service.respond(to: request, body: stream, of: connection)
             bound.value.begin(answer)
         }
-        // Store the task only if the request is still being served, because it may have ended already, and another request may
-        // have begun.
+        // Store the task only if its request is still being served. This request may have ended already, and the next request
+        // may have begun.
         if state.isServing, !isStreaming, requests == number { connection.serves(task) }
     }
 
@@ -467,8 +469,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     /// Writes a streamed body in a task of its own.
     ///
-    /// The task that made the answer keeps its memory until the task ends, and the stream to an event listener may last for
-    /// days.
+    /// The memory of the task that made the answer is released only when that task ends, and an event stream may last for days.
     private func stream(_ write: @escaping @concurrent @Sendable (any BodyWriter) async throws -> Void) {
         isStreaming = true
         let bound = NIOLoopBound(self, eventLoop: channel.eventLoop)

@@ -10,6 +10,6 @@ package protocol WireService: Sendable {
     /// Returns the complete answer to input that was refused before it became a request.
     func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer
 
-    /// Returns whether an HTTP/1.0 request for this target is answered although it has no `Host`.
+    /// Returns whether an HTTP/1.0 request without `Host` is answered for this target.
     func answersWithoutHost(_ target: String) -> Bool
 }

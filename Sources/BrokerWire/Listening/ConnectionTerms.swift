@@ -1,4 +1,4 @@
-/// The certificate and the limits of a connection, which stay the same until it closes.
+/// The certificate and the limits of a connection, which stay the same until the connection closes.
 package struct ConnectionTerms: Sendable {
     let limits: ConnectionLimits
     private let times: ConnectionTimes

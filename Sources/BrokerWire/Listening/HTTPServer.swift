@@ -10,9 +10,9 @@ package final class HTTPServer: Sendable {
     package struct Configuration: Sendable {
         /// Returns the terms (limits and certificate) of a new connection.
         package var terms: @Sendable () -> ConnectionTerms
-        /// The ledger of each address's use of connections; nil for no limit.
+        /// The ledger of each address's use of connections; nil means unlimited.
         package var ledger: PeerLedger?
-        /// The cap on the open connections of all listeners; nil for no limit.
+        /// The cap on the open connections of all listeners; nil means unlimited.
         package var cap: ConnectionCap?
         /// The handshakes in progress on all listeners.
         package var handshakes = HandshakeRoom()

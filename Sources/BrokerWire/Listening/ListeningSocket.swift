@@ -94,7 +94,7 @@ package final class ListeningSocket: Sendable {
         }
     }
 
-    /// Sets the backlog again, because a server that takes over a socket lowers it.
+    /// Sets the backlog again, because NIO lowers it when a server begins to accept from the socket.
     func restoreBacklog() {
         descriptor.withLock { descriptor in
             if let descriptor { _ = listen(descriptor, Self.backlog) }

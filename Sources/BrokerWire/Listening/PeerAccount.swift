@@ -54,7 +54,7 @@ final class PeerAccount: Sendable {
         wider?.hasSession()
     }
 
-    /// Adds bytes to the counts of the address and its networks; returns false, and adds none, if one of them would exceed its
+    /// Adds bytes to the counts of the address and its networks; returns false, with the counts unchanged, if one would exceed its
     /// limit.
     func take(_ bytes: Int) -> Bool {
         let isTaken = state.withLock { state in

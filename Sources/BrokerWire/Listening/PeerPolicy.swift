@@ -14,11 +14,11 @@ package struct PeerPolicy: Sendable, Equatable {
     }
 
     package let key: Key
-    /// The highest number of open connections; nil for no limit.
+    /// The highest number of open connections; nil means unlimited.
     package var connections: Int?
     /// The highest number of open connections until one of them has carried a live session; nil if `connections` applies.
     package var anonymousConnections: Int?
-    /// The largest number of bytes that are received and not yet answered; nil for no limit.
+    /// The largest number of bytes that are received and still unanswered; nil means unlimited.
     ///
     /// Undecoded bytes, heads, and the bodies of requests without a live session count towards this limit.
     package var heldBytes: Int?

@@ -9,8 +9,8 @@ enum FramingRules {
         ///
         /// `path` is the origin-form of an absolute-form target, whose authority equals `Host`.
         case pass(ServerConnection.Head, path: String?)
-        /// The head is well formed, but it is HTTP/1.0 without a `Host`. It is refused unless the service answers its target
-        /// (decision 91).
+        /// The head is well formed, but it is HTTP/1.0 without a `Host`. Such a request is refused unless the service answers
+        /// its target (decision 91).
         case nameless(ServerConnection.Head)
         case refuse
     }

@@ -31,7 +31,7 @@ package struct RequestBody: AsyncSequence, Sendable {
         whole = nil
     }
 
-    /// Ends the body with an error, unless it has ended, so that its reader stops waiting.
+    /// Ends an unfinished body with an error, so that its reader stops waiting.
     package func abandon(_ fault: BodyFault) { incoming?.fail(fault) }
 
     /// Makes the connection read some of the body, discard it, and close after the answer (RFC 9112 section 9.6).
@@ -99,8 +99,8 @@ package struct RequestBody: AsyncSequence, Sendable {
 
 /// The reader's access to a body that is still being received.
 ///
-/// This is a class, because each copy of a request also copies its body. Copying a reference is cheap, and it is nil for most
-/// requests, which have no body.
+/// This is a class, because each copy of a request also copies its body. Copying a reference is cheap. For an empty
+/// body, the reference is nil.
 final class IncomingBody: Sendable {
     let eventLoop: any EventLoop
     let end: BodyEnd
@@ -113,7 +113,7 @@ final class IncomingBody: Sendable {
 
     /// Creates the reader's access to a body.
     ///
-    /// `began` is called at the first read, `fail` ends the body with an error, and `drop` discards it.
+    /// `began` is called at the first read, `fail` ends the body with an error, and `drop` discards the body.
     init(
         _ base: RequestBody.Base, end: BodyEnd, on eventLoop: any EventLoop, began: @escaping @Sendable () -> Void,
         fail: @escaping @Sendable (BodyFault) -> Void, drop: @escaping @Sendable () -> Void

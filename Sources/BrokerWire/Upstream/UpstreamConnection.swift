@@ -66,7 +66,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case requestCut
         /// The number of unsent bytes rose above the high-water mark (false), or fell below the low one (true).
         case writable(Bool)
-        /// Bytes arrived and are not yet decoded.
+        /// Bytes arrived and are still undecoded.
         case bytes
         /// A head arrived, possibly an interim one.
         case head(status: Int, keepsAlive: Bool)
@@ -107,7 +107,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         package static let release = Effects(rawValue: 1 << 4)
         /// Close the connection.
         package static let close = Effects(rawValue: 1 << 5)
-        /// Compute the time of the next check again, because it may now be earlier.
+        /// Compute the time of the next check again, because a deadline may now be earlier.
         package static let reschedule = Effects(rawValue: 1 << 6)
         /// Release the call, and let the upstream close the connection first, so that no port remains in TIME_WAIT.
         package static let linger = Effects(rawValue: 1 << 7)
@@ -138,7 +138,7 @@ package struct UpstreamConnection: Sendable, Equatable {
 
     /// The status codes that a server may send without reading the request's body.
     ///
-    /// If a server with a fault keeps the connection, it then reads the rest of the body as the next request.
+    /// A faulty server that keeps the connection then reads the rest of the body as the next request.
     private static let unreadRefusals: Set<Int> = [401, 403, 404, 405, 411, 413, 415, 417]
 
     package private(set) var phase = Phase.idle
@@ -158,7 +158,7 @@ package struct UpstreamConnection: Sendable, Equatable {
     private var isRefusal = false
     /// Whether the upstream may have answered without reading the request's body.
     ///
-    /// The upstream may keep such a connection, but the broker must not reuse it.
+    /// The upstream may keep the connection, but the broker must not reuse this connection.
     private var isUnread = false
     private var isWritable = true
     private var isWanted = true
@@ -310,7 +310,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case .sending: isWritable ? nil : since + call.limit
         case .waiting: since + call.limit
         case .receiving: isWanted && !(isSending && isWritable) ? since + silence : nil
-        // The answer is complete, so the request is abandoned if it makes no progress, even if the app causes the delay.
+        // The answer is complete, so a request that makes no progress is abandoned, even if the app causes the delay.
         case .draining: since + silence
         case .ending: since + linger
         }

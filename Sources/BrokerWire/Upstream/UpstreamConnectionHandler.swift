@@ -166,7 +166,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         return codings.count == 1 && codings.allSatisfy { $0.isASCIIEqual(to: "chunked") }
     }
 
-    /// Returns the head of a request that began since the last call of this method; nil if no request began.
+    /// Returns the head of a request that began since the last call of this method; nil if all requests began before.
     func takeBegun() -> HTTPRequestHead? {
         defer { begun = nil }
         return begun

@@ -194,7 +194,7 @@ final class UpstreamPool {
         }
     }
 
-    /// Notes a connection that the upstream has a moment to close; returns false if there are too many of these.
+    /// Notes a connection that the upstream has a moment to close; returns false if too many such connections are open.
     func letLinger(_ connection: UpstreamConnectionHandler) -> Bool {
         guard !isShutDown, lingering.count < limits.lingering else { return false }
         lingering.insert(ObjectIdentifier(connection))

@@ -7,8 +7,8 @@ import NIOHTTP1
 /// call. Therefore the connection is notified of all bytes before they are decoded, and the decoder is reset when a call begins
 /// (SEC-79).
 ///
-/// NIO's decoder receives one head at a time, and only the end of a chunked body. Otherwise it would make a part of every
-/// chunk, and the upstream chooses the number of chunks.
+/// NIO's decoder receives one head at a time, and only the end of a chunked body. Otherwise NIO's decoder would make a part of
+/// every chunk, and the upstream chooses the number of chunks.
 struct UpstreamDecoder: ByteToMessageDecoder {
     typealias InboundOut = HTTPClientResponsePart
 

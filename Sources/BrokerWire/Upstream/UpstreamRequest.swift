@@ -5,7 +5,7 @@ package import NIOHTTP1
 package struct UpstreamRequest: Sendable {
     /// A body that is read once, while it is sent.
     package struct Stream: Sendable {
-        /// The highest number of bytes of a body whose length is not announced.
+        /// The highest number of bytes of a body of unannounced length.
         private(set) var limit: Int
         /// Begins to read the body.
         ///
@@ -25,7 +25,7 @@ package struct UpstreamRequest: Sendable {
             }
         }
 
-        /// Returns the same stream with a limit on its bytes.
+        /// Returns a copy of the stream with a limit on its bytes.
         ///
         /// Sending more than `limit` bytes fails. The limit applies only if the request does not announce the body's length.
         package func limited(to limit: Int) -> Stream {
@@ -79,7 +79,8 @@ package struct UpstreamRequest: Sendable {
         }
         hasBody = body.isThere
         // Many servers send a body with an answer to HEAD, and leave an unexpected request body unread. On a kept connection,
-        // the body of the answer would answer another user's next call. The unread request body would become a call of its own.
+        // the body of the answer would be read as the answer to another user's next call. The upstream would read the rest of
+        // the request body as another call.
         endsConnection = method == .HEAD || (hasBody && Self.bodiless.contains(method))
         if endsConnection { headers.replaceOrAdd(name: "Connection", value: "close") }
         head = HTTPRequestHead(version: .http1_1, method: method, uri: target, headers: headers)

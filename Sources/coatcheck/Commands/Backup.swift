@@ -21,7 +21,7 @@ struct Backup: AsyncParsableCommand {
 
     func run() async throws {
         let path = file.hasPrefix("/") ? file : FileManager.default.currentDirectoryPath + "/" + file
-        // The broker never overwrites a file. If this machine already sees the file, fail before calling the broker.
+        // The broker refuses to overwrite a file. If this machine already sees the file, fail before calling the broker.
         guard !FileManager.default.fileExists(atPath: path) else {
             throw ManagementClient.fault("\(file) exists already; it is not overwritten")
         }

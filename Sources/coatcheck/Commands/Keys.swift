@@ -12,7 +12,7 @@ struct Keys: AsyncParsableCommand {
         @Option(name: .long, help: "The key file.", completion: .file(extensions: ["json"]))
         var file: String
 
-        /// Reads the ring; ends with status 1 if it cannot be used.
+        /// Reads the ring; ends with status 1 if the ring is unusable.
         func ring() throws -> KeyRing {
             guard let bytes = BoundedFile.read(file, limit: 65_536) else {
                 StandardError.write("\(file) cannot be read")

@@ -130,9 +130,8 @@ enum OnlineCheck {
         }
     }
 
-    /// Compares the clock with the store's; returns nil for a store without a clock of its own.
-    ///
-    /// Returns nil also if the store does not answer, which another finding reports.
+    /// Compares this machine's clock with the store's clock; returns nil in two cases: the store has no clock of its own; or the
+    /// store does not answer, which another finding reports.
     private static func storeClock(_ settings: StoreSettings) async -> Finding? {
         guard case .postgresql(let place) = settings, let time = try? await PostgreSQLStore.time(place.connection)
         else { return nil }

@@ -128,7 +128,7 @@ enum ConfigurationRules {
 
     /// Reports providers that share a signing key, unless each names its own issuer as the only audience.
     ///
-    /// Otherwise, an assertion for one provider could be used at the other (audience injection).
+    /// Without this limit on the audience, an assertion for one provider could be used at another one (audience injection).
     private static func checkSigningKeys(_ providers: [ProviderSection], _ context: ConfigContext) {
         var uses: [String: [(provider: ProviderSection, client: ClientSection)]] = [:]
         for provider in providers {

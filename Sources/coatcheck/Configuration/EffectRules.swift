@@ -70,7 +70,7 @@ enum EffectRules {
 
     /// Warns of two upstreams at one address, if only one of them requires a step-up.
     ///
-    /// A call that needs a step-up at one of them must not avoid it through the other.
+    /// A call that needs a step-up through one upstream must need a step-up through the other one too.
     private static func checkNeighbours(
         _ upstream: UpstreamSection, _ draft: ConfigurationDraft, _ context: ConfigContext
     ) {

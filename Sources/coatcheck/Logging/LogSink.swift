@@ -36,7 +36,7 @@ final class LogSink: Sendable {
 
     /// Takes one line without its line end.
     ///
-    /// The call waits at most until another caller has appended a line.
+    /// The call waits only while another caller appends a line.
     func write(_ line: [UInt8]) {
         let wasEmpty = state.withLock { state -> Bool in
             guard !state.isClosed, state.buffer.count + line.count < Self.capacity else {
@@ -61,7 +61,8 @@ final class LogSink: Sendable {
     private func work() {
         while true {
             signal.wait()
-            // Lines at nearly the same time share one write, because waking and writing cost more than making them.
+            // Lines at nearly the same time share one write, because waking the thread and writing cost more than making the
+            // lines.
             if !state.withLock({ $0.isClosed }) { Thread.sleep(forTimeInterval: Self.gathering) }
             let (bytes, dropped, isClosed) = state.withLock { state in
                 let taken = (state.buffer, state.dropped, state.isClosed)

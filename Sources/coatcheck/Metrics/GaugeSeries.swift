@@ -2,7 +2,7 @@ import Synchronization
 
 /// A gauge, which has the newest value.
 final class GaugeSeries: Sendable {
-    /// Guards the value, because adding reads it first.
+    /// Guards the value, because an addition reads the old value first.
     private let state = Mutex(0.0)
 
     var value: Double { state.withLock { $0 } }

@@ -33,7 +33,7 @@ final class MetricsRegistry: Sendable {
     /// Receives the values for series beyond the limit of their metric.
     private let overflow = (counter: CounterSeries(), gauge: GaugeSeries(), histogram: HistogramSeries())
 
-    /// Returns the counter of a metric for these labels; creates it at the first call.
+    /// Returns the counter of a metric for these labels; creates the counter at the first call.
     func counter(_ label: String, _ dimensions: [(String, String)] = []) -> CounterSeries {
         guard case .counter(let found) = series(label, dimensions, make: { .counter(CounterSeries()) }) else {
             return overflow.counter
@@ -41,7 +41,7 @@ final class MetricsRegistry: Sendable {
         return found
     }
 
-    /// Returns the gauge of a metric for these labels; creates it at the first call.
+    /// Returns the gauge of a metric for these labels; creates the gauge at the first call.
     func gauge(_ label: String, _ dimensions: [(String, String)] = []) -> GaugeSeries {
         guard case .gauge(let found) = series(label, dimensions, make: { .gauge(GaugeSeries()) }) else {
             return overflow.gauge
@@ -49,7 +49,7 @@ final class MetricsRegistry: Sendable {
         return found
     }
 
-    /// Returns the histogram of a metric for these labels; creates it at the first call.
+    /// Returns the histogram of a metric for these labels; creates the histogram at the first call.
     func histogram(_ label: String, _ dimensions: [(String, String)] = []) -> HistogramSeries {
         guard case .histogram(let found) = series(label, dimensions, make: { .histogram(HistogramSeries()) }) else {
             return overflow.histogram

@@ -33,7 +33,7 @@ enum StartingSeries {
         }
     }
 
-    /// Creates the series of these names.
+    /// Creates the series of the given providers, clients and upstreams.
     static func register(
         providers: [String], clients: [(provider: String, client: String)], upstreams: [String],
         _ metrics: MetricsRegistry
@@ -77,8 +77,8 @@ enum StartingSeries {
 
         /// Creates a counter for each combination.
         ///
-        /// The first of the further labels is created for all owners, then the second label, and so on. The limit therefore
-        /// leaves out the last labels.
+        /// The counters with the first of the further labels are created for all owners, then the counters with the second
+        /// label, and so on. The limit therefore leaves out the last labels.
         func counters(_ name: String, _ owners: [Labels], _ further: [Labels] = [[]]) {
             let label = "coatcheck_\(name)_total"
             for more in further {

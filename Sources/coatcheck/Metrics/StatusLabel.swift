@@ -3,7 +3,7 @@ import BrokerHTTP
 
 /// A status as a metric's label: the exact number if the broker itself may answer with it, and the class otherwise.
 ///
-/// An upstream may answer with any number, and each would become a series (SEC-118).
+/// An upstream may answer with any number, and each number would become a series (SEC-118).
 enum StatusLabel: Hashable {
     case exact(Int)
     /// The first digit of the status; 0 for a status outside HTTP's classes.

@@ -13,8 +13,8 @@ extension RelayCertificate {
 
 /// Replaces certificates after their files change; the files are read every ten seconds and on demand.
 ///
-/// If a pair of files does not load, the previous certificate stays in use. It also stays in use if the new certificate is
-/// invalid at present and the previous certificate is valid.
+/// The previous certificate stays in use in two cases: the new files do not load; or the new certificate is invalid at present
+/// and the previous certificate is valid.
 final class CertificateWatch: Sendable {
     static let interval = Duration.seconds(10)
     /// The largest number of bytes of a file.
@@ -96,8 +96,8 @@ final class CertificateWatch: Sendable {
 
     /// Loads a pair of files and uses its certificate.
     ///
-    /// Returns true if the new certificate is not used, because it is invalid at present and the previous certificate is valid.
-    /// With `isTold`, an earlier reading has logged this, so this call does not log it again.
+    /// Returns true if the new certificate is left unused, because it is invalid at present and the previous certificate is valid.
+    /// With `isTold`, an earlier reading has logged this, so this call leaves it out.
     private func take(_ text: Result<Pair, FileFault>, of files: ClientIdentity.Files, isTold: Bool) -> Bool {
         let owners = identities.filter { $0.identity.files == files }
         let certificate: ClientCertificate

@@ -42,7 +42,7 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
 
     /// Whether the ring counts as the ring of this store, which is so if nine of ten values open.
     ///
-    /// A few values may be damaged, or this process may not have read a new key yet, and this must not cause a refusal of all
+    /// A few values may be damaged, or this process may read a new key only later, and this must not cause a refusal of all
     /// requests. Values that a wrong ring sealed are left out, because the store's own ring cannot open them.
     var isGood: Bool { (tried - foreign - opened) * 10 <= tried - foreign }
 
@@ -76,7 +76,7 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
         return RingCheck(sample, vault, strangers: await ForeignKeys.known(among: check.missing, store))
     }
 
-    /// Samples a store's values, beginning at a random place.
+    /// Samples a store's values, beginning at a random primary key.
     static func sample(
         of store: any StoreAdministration, _ vault: OpenSSLVault
     ) async throws(StoreFailure) -> [SealedRow] {
@@ -98,7 +98,9 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
 ///
 /// The store remembers each key as a lease that is never renewed (decision 54).
 enum ForeignKeys {
-    /// The duration of these leases, which is longer than the lifetime of any row that a foreign key has sealed.
+    /// The duration of the leases that record foreign keys.
+    ///
+    /// It is longer than the lifetime of any row that such a key has sealed.
     private static let memory = Duration.seconds(10 * 365 * 86_400)
 
     /// Returns those of `ids` that the store remembers as keys of wrong rings.

@@ -65,7 +65,7 @@ final class OTLPExporter: Service {
 
     /// Takes a span that has ended.
     ///
-    /// The call waits at most until another caller has appended a span.
+    /// The call waits only while another caller appends a span.
     func add(_ span: FinishedSpan) {
         let hasRoom = state.withLock { state in
             guard state.waiting.count < Self.capacity else { return false }

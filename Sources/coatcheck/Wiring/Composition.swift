@@ -92,7 +92,7 @@ struct Composition: Sendable {
         let last = running.current
         await last.relay.shutdown()
         await last.transport.shutdown()
-        // A failure here is acceptable, because only the advice to rotate depends on these counts.
+        // A failure here is acceptable, because only the advice to rotate the keys depends on the counts of seals.
         try? await parts.sealUse.tell()
         await parts.store.close()
     }

@@ -105,7 +105,7 @@ final class AddressLines: Sendable {
         state = Mutex(State(since: monotonic()))
     }
 
-    /// Returns the line to write for an address that was seen now.
+    /// Returns the line to write now for an address.
     func line(for address: String) -> Line {
         let now = monotonic()
         return state.withLock { state in

@@ -28,7 +28,7 @@ struct ProcessParts: Sendable {
     /// The use cases' context without providers, which belong to a configuration.
     let context: BrokerContext
     let revocations: Revocations
-    /// The charges of addresses on the public listener, and on the backends' own listener.
+    /// The ledgers of charges on the public listener, and on the backends' own listener.
     let charges: ChargeLedger
     let backendCharges: ChargeLedger
     /// The buckets for wrong admin tokens.

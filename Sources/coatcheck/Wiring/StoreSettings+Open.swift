@@ -42,7 +42,9 @@ extension StoreSettings {
         }
     }
 
-    /// Whether the store is open in only one process at a time, which then has a lock on it.
+    /// Whether only one process at a time can open the store.
+    ///
+    /// This process then holds the store's lock.
     var isLocked: Bool { if case .sqlite = self { true } else { false } }
 
     /// Migrates the store and returns the schema's versions before and after.

@@ -43,7 +43,7 @@ enum ChildrenRules {
 
     /// Warns of an upstream that may request another sign-in.
     ///
-    /// A child cannot sign in itself, so it must wait until its parent has signed in again.
+    /// A child must wait until its parent has signed in again.
     private static func warnOfStepUps(
         _ upstream: UpstreamSettings, _ provider: ProviderSection, _ client: ClientSection, _ kind: ChildKind,
         at path: String, _ context: ConfigContext

@@ -1,7 +1,7 @@
 import Broker
 import BrokerProviders
 
-/// One client of a provider, with its place in the file.
+/// One client of a provider, with its position in the file.
 struct ClientSection: Sendable {
     let settings: ClientSettings
     /// The position of the client in the file, for rules that compare clients.
@@ -171,7 +171,7 @@ struct ClientSection: Sendable {
     }
 }
 
-/// The place of a client in the file.
+/// The position of a client in the file.
 struct ClientLocation: Sendable {
     let path: String
     let line: Int?

@@ -123,7 +123,7 @@ struct FAPI2Rules {
         if settings.issuer == nil { report("issuer", "needs `issuer`: " + fromMetadata) }
     }
 
-    /// Returns the path of a key in the client's section, or in the provider's section if the client's lacks it.
+    /// Returns the path of a key in the client's section, or in the provider's section if the client's section lacks the key.
     private func place(_ key: String, _ below: String? = nil) -> (path: String, line: Int?)? {
         client.place(of: key, below) ?? provider?.place(of: key, below)
     }

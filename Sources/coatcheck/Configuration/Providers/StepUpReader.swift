@@ -23,7 +23,7 @@ enum StepUpReader {
     /// The smallest age leaves time for the call after the sign-in.
     private static let ages = Duration.seconds(60) ... .seconds(400 * 86_400)
 
-    /// Reads the demand in a `require`; nil if it is faulty.
+    /// Reads the demand in a setting `require`; nil if the demand is faulty.
     static func demand(_ section: ConfigSection, takesPresence: Bool) -> StepUpDemand? {
         let classes = section.words("acr") ?? []
         let age = section.duration("max_age", default: ages.upperBound, in: ages)

@@ -34,8 +34,8 @@ enum BoundedFile {
 
 /// The mode of a file with a secret.
 enum FileMode {
-    /// Returns whether the file's mode gives rights to users who need none. This is so in three cases:
-    /// - Users who are neither the owner nor in the file's group have any right.
+    /// Returns whether the file's mode gives rights to too many users. This is so in three cases:
+    /// - Users other than the owner and the file's group have any right.
     /// - The file's group may write or execute the file.
     /// - The file's group may read the file, and this process does not belong to that group.
     ///

@@ -32,14 +32,14 @@ final class ConfigContext {
 
     /// Reports a problem at a path.
     ///
-    /// `line` is a line that the caller knows, for example the line of an entry in the list at the path. If the line of the
-    /// path in the file is later, that line is used, because it is closer to the fault.
+    /// `line` is a line that the caller knows, for example the line of an entry in the list at the path. If the file has the
+    /// path at a later line, this later line is used, because it is closer to the fault.
     func report(_ message: String, path: String, line: Int? = nil, severity: ConfigProblem.Severity = .error) {
         let nearest = [line, lines.line(of: path)].compactMap { $0 }.max()
         problems.append(ConfigProblem(line: nearest, path: path, message: message, severity: severity))
     }
 
-    /// Returns whether an error was reported at a path, so that a caller can leave out errors that follow from it.
+    /// Returns whether an error was reported at a path, so that a caller can leave out further errors with the same cause.
     func isFaulty(_ path: String) -> Bool { problems.contains { $0.path == path && $0.severity == .error } }
 
     /// Stores the resolved value of a reference (`{env: …}` or `{file: …}`), by the path of its key.
@@ -57,7 +57,7 @@ final class ConfigContext {
         }
     }
 
-    /// Reports the keys that no decoder has read, and returns all problems in the file's order.
+    /// Reports each key that the decoders left unread, and returns all problems in the file's order.
     func finish() -> [ConfigProblem] {
         for section in sections {
             // If a misspelt key was probably meant as a required key, drop the report that the required key is missing.

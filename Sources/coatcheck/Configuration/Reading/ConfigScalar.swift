@@ -1,4 +1,4 @@
-/// A scalar of the file with its place.
+/// A scalar of the file with its line.
 ///
 /// YAML's own types (`off` as a boolean, `1e3` as a number) are ignored, because the broker uses the text as it is written.
 struct ConfigScalar: Sendable {

@@ -217,7 +217,7 @@ extension ConfigSection {
 
     /// Reads a list of the 96-bit prefixes of IPv6 translators, whose addresses contain an IPv4 address (RFC 6052).
     ///
-    /// With prefixes of other lengths, the IPv4 address would be at another place.
+    /// With prefixes of other lengths, the IPv4 address would be in other bits.
     func translators(_ key: String) -> [IPNetwork] {
         scalars(key).compactMap { scalar in
             if let range = IPNetwork(scalar.text), range.isTranslators { return range }

@@ -67,7 +67,7 @@ final class ConfigSection {
     /// Keeps the context from reporting the keys of this section as unknown, for a section whose kind is unclear.
     func abandon() { isAbandoned = true }
 
-    /// Reports the keys that no decoder has read, and returns the known keys that were probably intended.
+    /// Reports each key that the decoders left unread, and returns the known keys that were probably intended.
     func reportUnknownKeys() -> [String] {
         guard !isAbandoned else { return [] }
         var meant: [String] = []

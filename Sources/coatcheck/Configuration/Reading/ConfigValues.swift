@@ -76,7 +76,7 @@ struct ConfigValues: Sendable {
     /// Returns whether the file has a setting.
     func has(_ path: String) -> Bool { values[path] != nil }
 
-    /// Returns whether a path equals another one or is below it.
+    /// Returns whether a path equals `other` or is below `other`.
     static func lies(_ path: String, under other: String) -> Bool {
         guard path.hasPrefix(other) else { return false }
         let next = path.dropFirst(other.count).first

@@ -5,8 +5,8 @@ enum KeyPlaces {
 
     private static let all = Configuration.knownKeys()
 
-    /// Returns the end of a sentence that names the places where a key is allowed; nil unless one of these places is above or
-    /// below the given place.
+    /// Returns the end of a sentence that names the places above or below `pattern` where a key is allowed; nil if there are
+    /// none.
     static func hint(for key: String, in pattern: String) -> String? {
         let places = all.compactMap { known -> String? in
             if known == key { return "" }

@@ -12,7 +12,7 @@ struct WebURL: Sendable, Hashable {
     /// The path, empty or from its first `/`.
     let path: String
 
-    /// Parses a URL; returns nil if the text is not such a URL.
+    /// Parses a URL; returns nil unless the text is an absolute http or https URL without user information, query and fragment.
     init?(_ text: String) {
         guard let parsed = RedirectURI(text), parsed.scheme == "https" || parsed.scheme == "http",
             text.hasPrefix("\(parsed.scheme)://"), let host = parsed.host

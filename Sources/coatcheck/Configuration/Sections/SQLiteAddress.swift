@@ -2,7 +2,7 @@
 struct SQLiteAddress: Sendable, Equatable {
     /// The path of the database file, taken from the URL by the same rule as in version 0.1.0.
     let path: String
-    /// The fault of the URL and the correct spelling, in words for the operator; nil if the URL has none of the known faults.
+    /// The fault of the URL and the correct spelling, in words for the operator; nil if the URL is correct.
     ///
     /// The text leaves out the URL, because a server's URL with the wrong scheme may contain a password.
     let misspelling: String?

@@ -15,7 +15,7 @@ enum StoreSettings: Sendable {
     /// The kind of store that a URL names.
     private enum Named { case file(SQLiteAddress), server }
 
-    /// Returns the store that a URL names; nil if it names none.
+    /// Returns the store that a URL names; nil if the URL names no store.
     private static func named(by url: String) -> Named? {
         if url.hasPrefix("postgresql:") || url.hasPrefix("postgres:") { return .server }
         return SQLiteAddress(url).map { .file($0) }

@@ -54,8 +54,8 @@ final class PeerAccount: Sendable {
         wider?.hasSession()
     }
 
-    /// Adds bytes to the counts of the address and its networks; returns false, with the counts unchanged, if one would exceed its
-    /// limit.
+    /// Adds bytes to the counts of the address and its networks; returns false, with the counts unchanged, if one would exceed
+    /// its limit.
     func take(_ bytes: Int) -> Bool {
         let isTaken = state.withLock { state in
             if let limit = state.policy.heldBytes, state.heldBytes + bytes > limit { return false }

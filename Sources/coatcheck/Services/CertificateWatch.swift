@@ -96,8 +96,8 @@ final class CertificateWatch: Sendable {
 
     /// Loads a pair of files and uses its certificate.
     ///
-    /// Returns true if the new certificate is left unused, because it is invalid at present and the previous certificate is valid.
-    /// With `isTold`, an earlier reading has logged this, so this call leaves it out.
+    /// Returns true if the new certificate is left unused, because it is invalid at present and the previous certificate is
+    /// valid. With `isTold`, an earlier reading has logged this, so this call does not repeat the log line.
     private func take(_ text: Result<Pair, FileFault>, of files: ClientIdentity.Files, isTold: Bool) -> Bool {
         let owners = identities.filter { $0.identity.files == files }
         let certificate: ClientCertificate

@@ -2,7 +2,7 @@ package import Broker
 
 /// A service of the operator that may ask about sessions.
 ///
-/// Its credential is stored only as a hash (SEC-39).
+/// The service's credential is stored only as a hash (SEC-39).
 package struct BackendConfiguration: Sendable {
     /// The sessions that a backend may ask about.
     package struct Scope: Sendable {
@@ -26,7 +26,7 @@ package struct BackendConfiguration: Sendable {
     package let allow: [Scope]?
     /// Whether forward-auth returns the provider's access token to the backend.
     package let forwardAccessToken: Bool
-    /// Whether an introspection by this backend counts as a use of the session.
+    /// Whether an introspection by this backend extends the session's idle time.
     ///
     /// The setting is for backends that use only introspection.
     package let slides: Bool

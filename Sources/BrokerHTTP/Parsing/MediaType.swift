@@ -8,7 +8,7 @@ enum MediaType: String {
 
     /// Returns whether a `Content-Type` is this media type.
     ///
-    /// Its parameters are ignored, and the body is always UTF-8 (decision 86).
+    /// The parameters of the field are ignored, and the body is always UTF-8 (decision 86).
     func matches(_ value: String) -> Bool {
         var type = value.utf8.prefix { $0 != UInt8(ascii: ";") }
         while let last = type.last, last == 0x20 || last == 0x09 { type.removeLast() }

@@ -21,7 +21,7 @@ extension BrokerAPI {
             if token.isFromApp { try token.token.checkCarries(session) }
             try backend.configuration.admits(session)
         }
-        // A gateway that cannot forward a presence proof is refused here, before the user is sent to sign in again.
+        // Refuse a gateway that cannot forward a presence proof, before the user is asked to sign in again.
         let presence = demand?.presence == true ? try forwardedPresence(call, backend.configuration) : nil
         if let demand = demand?.ofSignIn {
             session = try await useCases.signInCheck.require(demand, of: session)

@@ -25,7 +25,7 @@ public struct AppLogin: Codable, Sendable, Hashable {
     ///
     /// Set it if the client has several redirect addresses and the app forwards only the code.
     public let redirectURI: String?
-    /// The secret of this attempt.
+    /// The login token, a secret that only this login's app has.
     public let loginToken: String
 
     /// Creates the data for forwarding a callback or its code.
@@ -57,7 +57,7 @@ public struct NativeLogin: Codable, Sendable, Hashable {
     ///
     /// The app may have given the SDK the ``hashedNonce`` instead.
     public let nonce: String?
-    /// The secret of this attempt.
+    /// The login token, a secret that only this login's app has.
     public let loginToken: String
 
     /// The SHA-256 of the nonce in hexadecimal digits, as the SDKs of Apple and Google expect it.

@@ -39,9 +39,7 @@ struct Call: Sendable {
     var evidence = Evidence.session
     /// The credentials of the call, if they differ from the stored ones.
     var credentials: Credentials?
-    /// Whether the call can be repeated safely.
-    ///
-    /// This is false only for relayed calls with a method that is not idempotent.
+    /// Whether the call can be repeated safely; false only for relayed calls with a method that is not idempotent.
     var isIdempotent = true
     var presence = Presence.onDemand
     /// Whether the call asks for a nonce, by sending a proof without one.

@@ -75,8 +75,8 @@ extension Coatcheck {
     /// Hands the session over to a page in the app's own web view, and returns the address to load.
     ///
     /// `put` sets the cookie in the web view's store and returns after it is stored (`WKHTTPCookieStore.setCookie`). The
-    /// address is useless without the cookie. If the page shows `verifier_mismatch`, the web view loaded it before it had the
-    /// cookie: load the address once more.
+    /// address is useless without the cookie. If the page shows `verifier_mismatch`, the web view loaded the address
+    /// before it had the cookie. In this case, load the address once more.
     public func handOver(
         to origin: URL, path: String = "/", putting put: @Sendable (HandOverCookie) async throws -> Void
     ) async throws -> URL {

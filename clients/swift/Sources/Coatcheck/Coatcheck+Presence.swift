@@ -81,7 +81,7 @@ extension Coatcheck {
 
     /// Whether the nonce remains valid for at least one minute.
     ///
-    /// Its whole lifetime is five minutes.
+    /// The whole lifetime of a nonce is five minutes.
     private var hasYoungNonce: Bool {
         guard nonce != nil, let nonceReceived else { return false }
         return (0..<240).contains(now().timeIntervalSince(nonceReceived))

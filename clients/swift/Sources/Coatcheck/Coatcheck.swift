@@ -344,11 +344,11 @@ public actor Coatcheck {
     ///
     /// Afterwards, the user's data is gone from the device, even if the broker refuses the call.
     ///
-    /// Only the session's secret stays stored until the broker has ended the session. If the broker is unreachable, a later
-    /// call ends the session there, even after a restart of the app.
+    /// Only the session's secret stays stored until the broker has ended the session. If the broker is unreachable, a
+    /// later call ends the session at the broker, even after a restart of the app.
     ///
-    /// With `atProvider`, the result is the provider's logout page to open in the browser. The result is nil if the provider
-    /// has no such page, the broker did not answer in time, or the session's key is lost.
+    /// With `atProvider`, the result is the provider's logout page to open in the browser. The result is nil if the
+    /// provider has no such page, the broker did not answer in time, or the session's key is lost.
     @discardableResult
     public func signOut(atProvider: Bool = false) async throws -> URL? {
         let before = try kept()

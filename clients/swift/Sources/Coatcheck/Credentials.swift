@@ -2,8 +2,8 @@ import Foundation
 
 /// The credentials of a device.
 ///
-/// They are the session's secret and its pass, the secret of a started login, and the secrets of sessions that still have to be
-/// ended. The last session is stored with them, for display.
+/// The credentials are the session's secret and pass, the secret of a started login, and the secrets of sessions to end at
+/// the broker. The last session object is stored with the credentials, for display.
 public struct Credentials: Codable, Sendable, Hashable {
     /// The transport of a client's credentials, as configured at the broker.
     public enum Transport: String, Codable, Sendable { case cookie, bearer }

@@ -9,7 +9,7 @@ import Testing
 
 /// The tests that share a broker and count its calls.
 ///
-/// They run one after the other.
+/// The tests run one after the other.
 @Suite("The client with a broker", .enabled(if: Stack.missing == nil), .serialized)
 enum BrokerTests {}
 

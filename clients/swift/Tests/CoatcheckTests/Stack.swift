@@ -184,7 +184,7 @@ final class Stack: @unchecked Sendable {
 
     /// Makes a device with its own key.
     ///
-    /// Its network may be a proxy, and its clock may be wrong.
+    /// The device can reach the broker through a proxy (`url`), and can have a wrong clock (`now`).
     func boundDevice(
         _ client: String = "bound", user: String, key: SoftwareProofKey?, at url: URL? = nil,
         storage: any CredentialStorage = MemoryStorage(), now: @escaping @Sendable () -> Date = { Date() }

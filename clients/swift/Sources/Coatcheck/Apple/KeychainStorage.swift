@@ -48,7 +48,7 @@
             return try? JSONDecoder().decode(Credentials.self, from: data)
         }
 
-        /// Adds, changes or deletes the item.
+        /// Stores the credentials in the keychain, or deletes them there.
         public func write(_ credentials: Credentials?) throws {
             guard let credentials else {
                 SecItemDelete(query as CFDictionary)

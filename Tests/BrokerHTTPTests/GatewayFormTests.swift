@@ -169,7 +169,7 @@ struct GatewayFormTests {
             #expect(reply.status == 400, "\(form)")
             if detail != "Some" { #expect(reply.body.contains(detail), "\(reply.body)") }
         }
-        // The form is accepted, and only its token is invalid.
+        // The broker accepts each of these forms, and refuses only the logout token in it.
         let words = try await harness.form("/v1/backchannel-logout/as", "logout_token=a").body
         for more in ["&", "&x=%E9", "&x=1&x=2", "&&%zz", "&=", "&state="] {
             let reply = try await harness.form("/v1/backchannel-logout/as", "logout_token=a" + more)

@@ -28,8 +28,8 @@ struct RelayStreamTests {
         }
     }
 
-    /// Sends the `count` chunks of one upstream's answer to another upstream as a request body, through the relay in both
-    /// directions.
+    /// Relays an answer of `count` chunks from one upstream, and lets `check` send its body through the relay to another
+    /// upstream.
     private static func pipe(
         _ count: Int, into sink: @escaping @Sendable (ScriptedConnection) async throws -> Void, timeout: Duration,
         _ check: (_ fixture: RelayFixture, _ body: RelayBody, _ written: ChunkSource.Counter) async throws -> Void

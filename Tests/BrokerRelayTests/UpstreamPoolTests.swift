@@ -167,7 +167,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    /// The broker's ends of closed connections to a port that still occupy a local port (TIME_WAIT).
+    /// Returns the local ports that the broker's closed connections to a port still occupy (state TIME_WAIT).
     private static func takenPorts(to port: Int) throws -> Set<Substring> {
         let suffix = ":" + String(port + 0x10000, radix: 16, uppercase: true).dropFirst()
         // Read the table as bytes, because a read as a string ends with the first page.

@@ -99,7 +99,7 @@ struct UpstreamSharesTests {
     }
 }
 
-/// A body of one byte that ends with the stream.
+/// A body of one byte, whose end comes when the test ends the stream.
 private struct Held: AsyncSequence, Sendable {
     let stream: AsyncStream<Never>
 

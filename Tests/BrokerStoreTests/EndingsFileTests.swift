@@ -175,7 +175,7 @@ struct EndingsFileTests {
             let rows = (0..<3).map { _ in Rows.session() }
             for row in rows { try await store.signIn(row) }
             try FileManager.default.moveItem(atPath: place.directory + "/endings", toPath: place.directory + "/away")
-            // The volume is gone, and an empty folder is in its place. No file is made there.
+            // The endings file's volume is gone, and an empty folder is in its place. The store makes no file in this folder.
             try FileManager.default.createDirectory(
                 atPath: place.directory + "/endings", withIntermediateDirectories: false)
             let first = try await logOut(rows[0], store)
@@ -210,7 +210,7 @@ struct EndingsFileTests {
             try FileManager.default.createDirectory(
                 atPath: place.directory + "/endings", withIntermediateDirectories: false,
                 attributes: [.posixPermissions: 0o700])
-            // The volume is missing at the start, and a file is made in its mount point.
+            // The endings file's volume is missing when the store starts, so the store makes a file in the empty mount point.
             let store = try await place.open(now: Rows.seconds(5))
             let rows = [Rows.session(), Rows.session()]
             for row in rows { try await store.signIn(row) }

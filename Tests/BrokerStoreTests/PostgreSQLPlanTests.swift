@@ -6,8 +6,9 @@ import Testing
 
 /// The plans that PostgreSQL makes for the store's statements if there are many rows.
 ///
-/// Connections use generic plans (`force_generic_plan`), and so do the tests. In such a plan, a limit counts as a tenth of all
-/// rows, and a comparison as a third. So a statement that is fast with few rows may read a whole table if there are many.
+/// Connections use generic plans (`force_generic_plan`), and so do the tests. For such a plan, PostgreSQL assumes that a limit
+/// returns a tenth of all rows, and that a comparison holds for a third. So a statement that is fast with few rows may read a
+/// whole table if there are many.
 @Suite("PostgreSQL: the plans of the store's statements")
 struct PostgreSQLPlanTests {
     /// The statements that may read a whole table, with the reasons.
@@ -29,7 +30,7 @@ struct PostgreSQLPlanTests {
         ["sid", "logout_sid", "logout"].contains { statement.name.hasPrefix("page_\($0)_ended_") }
     }
 
-    /// A plan that reads more rows than this has a fault, unless a limit stops the read earlier.
+    /// A plan that reads more rows than this number has a fault, unless a limit stops the read earlier.
     private static let many = 1000.0
     private static let stored = 20_000
 

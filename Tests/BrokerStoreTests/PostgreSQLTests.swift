@@ -344,7 +344,7 @@ struct PostgreSQLTests {
             let late = Rows.seconds(400 * 86_400)
             #expect(try await store.sweep(now: late, limit: 100, lapsedSince: Rows.now).touched == 0)
             #expect(try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).isEmpty)
-            // Sessions of a newer version can still be ended.
+            // Sessions in the row format of a newer release can still be ended.
             let other = Rows.session()
             try await store.signIn(other)
             try PostgreSQLServer.execute(
@@ -407,7 +407,7 @@ struct PostgreSQLTests {
                 }
                 return try await group.reduce(into: []) { $0 += $1 }
             }
-            // The list also has the ended session's tokens.
+            // In addition to the 200 added rows, the outbox has a row for the tokens of the ended session.
             #expect(taken.count == 201 && Set(taken.map(\.id)).count == 201)
         }
     }
@@ -511,7 +511,7 @@ struct PostgreSQLTests {
                     defer { order.note("held") }
                     return try await store.claimRefresh(held.tokenDigest)
                 }
-                // A write in the same round trip would wait behind the held one.
+                // This write would wait behind the write to the locked row if both were sent in one round trip.
                 try await waiting(1, in: url)
                 _ = try await store.mustClaimRefresh(free.tokenDigest)
                 #expect(try await store.session(tokenDigest: held.tokenDigest) == held)
@@ -594,7 +594,7 @@ struct PostgreSQLTests {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
             let settings = try ConnectionSettings(url: url)
             let store = try await PostgreSQLStore.open(settings, listening: nil, connections: 3, migrating: true)
-            // Autovacuum is off, so that the plans stay.
+            // Autovacuum is off, because new statistics of the tables would change the plans.
             for table in ["sessions", "session_states", "exchanges"] {
                 try PostgreSQLServer.execute("ALTER TABLE \(table) SET (autovacuum_enabled = off)", in: url)
             }
@@ -617,8 +617,8 @@ struct PostgreSQLTests {
                     + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)
                 """, in: url)
             let each = try #require(Int((read.first ?? nil) ?? "")) / count
-            // Measured: 3,000 rows if PostgreSQL keeps the first plan, and 200 if it makes a new one. With some hundred
-            // sessions, it is three.
+            // Measured rows for each sign-in: 3,000 if PostgreSQL keeps the first plan, and 200 if it makes a new plan. With a
+            // few hundred sessions, there are only three.
             #expect(each < 400, "rows read for each sign-in")
         }
     }
@@ -673,7 +673,8 @@ struct PostgreSQLTests {
             try await eventually("the provider's log-out") {
                 heard[1].ended.contains(EndedSession(tokenDigest: away.tokenDigest, reason: .providerLogout))
             }
-            // A step-up is announced even if it keeps the token version. All other changes raise the version.
+            // A step-up is announced to the other replicas even if it keeps the token version. All other announced changes
+            // raise this version.
             let steady = Rows.session()
             try await stores[0].signIn(steady)
             for (isNewGrant, state) in [(false, 1), (true, 2)] as [(Bool, Int64)] {

@@ -3,7 +3,7 @@ import BrokerStore
 import BrokerTestSupport
 import Testing
 
-/// An engine under the conformance suite; every test runs over each engine.
+/// An engine that the conformance suite tests. Every test of the suite runs over each engine.
 enum StoreEngine: String, CaseIterable, CustomTestStringConvertible {
     case inMemory = "in memory"
     case sqlite = "SQLite"
@@ -12,12 +12,12 @@ enum StoreEngine: String, CaseIterable, CustomTestStringConvertible {
 
     var testDescription: String { rawValue }
 
-    /// Runs `body` with an empty store whose clock stands still, and closes it.
+    /// Runs `body` with an empty store whose clock stands still, and then closes the store.
     func withStore(_ body: (any BrokerStore) async throws -> Void) async throws {
         try await withStore { store, _ in try await body(store) }
     }
 
-    /// Runs `body` with an empty store and its clock, and closes it.
+    /// Runs `body` with an empty store and the store's clock, and then closes the store.
     func withStore(_ body: (any BrokerStore, TestClock) async throws -> Void) async throws {
         let clock = TestClock()
         switch self {

@@ -8,7 +8,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// The embedded store next to a slow disk, a long read and a second process.
+/// The SQLite store while a disk is slow, a long read is in progress, or a second process opens the database.
 @Suite("SQLite: long reads, a hanging disk and full queues", .serialized, .timeLimit(.minutes(2)))
 struct StrainTests {
     /// Returns the time that `body` took, on the monotonic clock.

@@ -184,13 +184,13 @@ struct TargetTokenContract {
                 try await store.stepUp(kept.0.tokenDigest, other, version: 2, isNewGrant: false) == .committed)
             for one in [ended, condemned, replaced, stepped, kept] { #expect(try await !isLeft(one)) }
             for one in [bystander, lapsed] { #expect(try await isLeft(one)) }
-            // A late pair of the earlier grant does not restore the rows.
+            // A token pair of the earlier grant arrives late. Its commit does not restore the deleted target tokens.
             #expect(
                 try await commit(store, stepped.0.tokenDigest, version: 2, Rows.targetToken(of: stepped.0.tokenDigest))
                     == .outgrown)
             let administered = try #require(store as? any StoreAdministration)
             #expect(try await administered.rowCounts()[.targetTokens] == 2)
-            // The rows of a lapsed session are removed when the session is buried.
+            // The target tokens of a lapsed session are deleted when the sweep buries the session.
             _ = try await store.sweep(
                 now: Rows.seconds(7200 + 90_000), limit: 100, lapsedSince: Rows.seconds(7200 + 89_000))
             #expect(try await administered.rowCounts()[.targetTokens] == 0)

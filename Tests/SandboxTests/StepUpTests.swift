@@ -15,7 +15,7 @@ struct StepUpTests {
         return [("Cookie", String(cookie.prefix { $0 != ";" }))]
     }
 
-    /// Sends an authorization request to which no user reacts.
+    /// Sends an authorization request that leaves the choice of the user to the provider's page.
     private func ask(
         _ browser: Browser, _ more: [(String, String)], jar: [(String, String)]
     ) async throws -> Browser.Answer {

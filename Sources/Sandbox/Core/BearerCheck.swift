@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-/// Finds the grant of an access token, which is a bearer token or bound to a key and sent with a proof.
+/// Finds the grant of an access token. The token is a bearer token, or it is bound to a key and comes with a proof.
 struct BearerCheck {
     let call: Call
 

@@ -50,7 +50,7 @@ struct FAPI2Module: Sendable {
         return module
     }
 
-    /// The resource's challenge for a nonce uses the scheme `dpOp`.
+    /// The API demands a nonce by a challenge whose scheme has unusual letter case (`dpOp`).
     private static var schemeCase: FAPI2Module {
         var module = plain("test-rs-dpop-auth-scheme-case-insensitivity")
         module.faults = [Fault(provider: "api", endpoint: "api", "inverted-scheme")]

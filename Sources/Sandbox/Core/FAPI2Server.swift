@@ -53,8 +53,8 @@ struct FAPI2Server {
         }
     }
 
-    /// Refuses an assertion whose audience is not the issuer as one text, whose algorithm the profile forbids, or whose `jti` is
-    /// missing or was used before.
+    /// Refuses an assertion in three cases: its audience differs from the issuer as one text; the profile forbids its
+    /// algorithm; or its `jti` is missing or was used before.
     func check(assertion: Assertion, issuer: String) throws(OAuthFailure) {
         guard isOn else { return }
         guard assertion.claims["aud"]?.text == issuer else {

@@ -1,4 +1,4 @@
-/// Signs a provider's id_tokens with its key, or wrongly if a fault demands it.
+/// Signs a provider's id_tokens with the provider's key. If a fault demands it, the signature or the token is wrong.
 struct IDTokenSigner {
     let state: SandboxState
     /// The name of the provider whose keys sign the tokens.

@@ -17,8 +17,8 @@ struct TokenEndpoint {
         switch form["grant_type"] {
         case "authorization_code": return try await redeem(form, client: client, shown: try await possession())
         case "refresh_token":
-            // With this setting, the sandbox acts like one real server, which spends the refresh token and then refuses the
-            // proof because of its nonce.
+            // With the setting `spends_before_proof`, the sandbox acts like one real server. This server spends the refresh
+            // token, and then refuses the proof because of its nonce.
             if call.settings.flag("spends_before_proof") { try spend(form, client: client) }
             let thumbprint = try await possession()
             return try await refresh(form, client: client, shown: thumbprint)

@@ -7,7 +7,8 @@ extension PlaygroundPhone {
 
     /// Makes a payment that the user confirms; registers the session's presence key first if there is none.
     ///
-    /// Returns nil if the user refused, the broker refused the key, or no answer came. The phone has then shown the reason.
+    /// Returns nil in three cases: the user refused; the broker refused the key; or no answer came. The phone has then shown
+    /// the reason.
     func payInPresence(_ payment: PlaygroundPayment) async -> PlaygroundAnswer? {
         guard let request = await confirmed(payment) else { return nil }
         let answer = await patiently(request).answer

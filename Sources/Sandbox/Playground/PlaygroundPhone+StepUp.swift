@@ -93,7 +93,7 @@ extension PlaygroundPhone {
         screen.view = .consent
     }
 
-    /// Forwards the callback with the session, and then repeats the payment.
+    /// Forwards the step-up's callback together with the session's cookie, and then repeats the payment.
     private func finishStepUp(_ visit: Visit) async {
         guard let pending else { return }
         let payment = pending.payment

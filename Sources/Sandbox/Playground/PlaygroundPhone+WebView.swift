@@ -14,7 +14,8 @@ extension PlaygroundPhone {
         await open(ticket)
     }
 
-    /// Reloads the page, like its own script does, and shows the end of its session.
+    /// Reloads the page in the web view, as the page's own script does, and shows the answer. After the session's end, empties
+    /// the web view's cookie store.
     func reloadShop() async {
         guard webViewJar.web != nil else { return }
         let answer = try? await caller.send(

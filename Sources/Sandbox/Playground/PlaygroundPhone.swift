@@ -352,7 +352,7 @@ actor PlaygroundPhone {
     private func opened(_ answer: PlaygroundAnswer, _ mine: Int) async -> Bool {
         guard mine == listening else { return false }
         if answer.status == 200 { screen.isListening = true } else { lookForTheEnd(answer) }
-        // A stream that a pass opened ends with the pass.
+        // The pass with which the event stream was opened has ended, so a new pass is needed to open the stream again.
         if isBound, answer.code == "proof_required" { _ = await renewPass() }
         return answer.status == 200
     }

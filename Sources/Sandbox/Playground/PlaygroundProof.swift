@@ -1,6 +1,6 @@
 import Crypto
 
-/// A request's proof of possession (RFC 9449 section 4.2), up to its signature.
+/// The part of a request's proof (RFC 9449 section 4.2) that is signed: the header and the claims.
 struct PlaygroundProof: Sendable {
     let request: PlaygroundRequest
     /// The broker's address for apps.

@@ -199,7 +199,7 @@ struct CloverProvider: AuthorizationServer {
         let user = call.state.user(grant.user)
         let merchant = user["merchant_id"] ?? ""
         let segments = call.path.split(separator: "/").map(String.init)
-        // clover-api / v3 / merchants / ID / employees / ID
+        // The segments of the path are: clover-api / v3 / merchants / ID / employees / ID
         guard segments.count >= 4, segments[3] == merchant else { return .json(["message": "Forbidden"], status: 401) }
         if call.endpoint == "merchant" {
             guard segments.count == 4 else { return .json(["message": "Not Found"], status: 404) }

@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// `/google`: refresh tokens only for `access_type=offline` at the first consent or with `prompt=consent`.
+/// `/google`: a code gets a refresh token only with `access_type=offline`, at the first consent or with `prompt=consent`.
 ///
 /// Refresh answers never have one.
 struct GoogleProvider: AuthorizationServer {

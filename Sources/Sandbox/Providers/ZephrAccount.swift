@@ -89,8 +89,10 @@ struct ZephrAccount {
         return .json([["id": .string(id), "startDate": "2026-11-20T21:00:00Z", "isRequestingSession": true]])
     }
 
-    /// Deletes all sessions of the user (with `except-current`, all except the calling session), or the session in the path if
-    /// it is the user's.
+    /// Deletes sessions of the calling user.
+    ///
+    /// If the path names a session, only this session is deleted. Otherwise all are deleted, or with `except-current` all
+    /// except the calling session.
     private func deleteSessions() -> Response {
         guard let own = call.cookie("blaize_session"), let session else {
             return ZephrErrors(call: call).answer(401, "Unauthorized")

@@ -89,7 +89,9 @@ struct ControlAPI {
         return .json(["module": .string(module.name), "applies": .bool(module.play(at: provider, constraint, sandbox))])
     }
 
-    /// Adds one fault, or replaces all the provider's faults by an array.
+    /// Adds the fault in the body.
+    ///
+    /// If the body is an array, its faults replace all faults of the provider.
     private func put(faults json: JSON, provider: String) -> Response {
         let wanted = json.elements ?? [json]
         let parsed = wanted.compactMap { Fault(provider: provider, json: $0) }

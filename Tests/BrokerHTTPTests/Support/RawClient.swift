@@ -8,7 +8,7 @@ struct RawClient: Sendable {
 
     struct Timeout: Error {}
 
-    /// Sends the bytes and returns the server's bytes until it closes.
+    /// Sends the bytes, and returns the server's bytes until the server closes the connection.
     ///
     /// Throws `Timeout` if the server keeps the connection open.
     func exchange(_ text: String, within limit: Duration = .seconds(30)) async throws -> String {
@@ -47,9 +47,9 @@ struct RawClient: Sendable {
         }
     }
 
-    /// Sends the bytes, and then one byte at a time.
+    /// Sends the text, and then a further byte after each pause.
     ///
-    /// Returns the server's bytes until the server closes.
+    /// Returns the server's bytes until the server closes the connection.
     func trickle(_ text: String, every pause: Duration, within limit: Duration = .seconds(30)) async throws -> String {
         try await withThrowingTaskGroup(of: String.self) { group in
             group.addTask {

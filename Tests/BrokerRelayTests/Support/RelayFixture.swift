@@ -11,7 +11,7 @@ import Testing
     while try await connection.request() != nil { try await connection.answer() }
 }
 
-/// Provides tokens, and counts the given and the forced tokens.
+/// Gives out access tokens, and counts them: all, and those for which the relay demanded a forced refresh.
 final class TokenGiver: Sendable {
     private let state = Mutex<(given: Int, forced: Int)>((0, 0))
     let name: String

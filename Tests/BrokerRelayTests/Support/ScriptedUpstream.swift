@@ -19,7 +19,7 @@ final class ScriptedUpstream: Sendable {
         /// The request target.
         var target: String { String(requestLine.split(separator: " ").dropFirst().first ?? "") }
 
-        /// The values of a field; its name is compared in any case.
+        /// The values of a header field. Names are compared independent of case.
         func values(_ name: String) -> [String] {
             lines.dropFirst().compactMap { line in
                 guard let colon = line.firstIndex(of: ":"), line[..<colon].lowercased() == name.lowercased() else {

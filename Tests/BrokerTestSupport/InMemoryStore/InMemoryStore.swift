@@ -2,7 +2,7 @@ package import Broker
 import BrokerStore
 import Synchronization
 
-/// The store of tests, whose content ends with the process.
+/// The store of tests, whose content is lost when the process ends.
 ///
 /// The conformance suite of the engines tests this store, too.
 package final class InMemoryStore: BrokerStore {
@@ -14,7 +14,7 @@ package final class InMemoryStore: BrokerStore {
     private let losing = Mutex(false)
     /// Whether the answer to the next ending is lost.
     private let losingEnding = Mutex(false)
-    /// Work that runs after the next logout token is stored, and before its answer.
+    /// Work that runs after the next logout token is stored, and before the store answers.
     private let meanwhile = Mutex<(@Sendable () async -> Void)?>(nil)
 
     /// The faults of the next calls, by operation.
@@ -40,7 +40,7 @@ package final class InMemoryStore: BrokerStore {
         meanwhile.withLock { $0 = happens }
     }
 
-    /// Returns an ending's result, or throws if its answer has to be lost.
+    /// Returns the result of an ending. Throws instead if a test has demanded that the store's answer to this ending is lost.
     private func unlessLost<Value>(_ value: Value) throws(StoreFailure) -> Value {
         let isLost = losingEnding.withLock { losing in
             defer { losing = false }
@@ -85,7 +85,7 @@ package final class InMemoryStore: BrokerStore {
         if refuses { throw .unavailable("refused") }
         return try state.withLock { state throws(StoreFailure) in
             guard !state.closed else { throw .unavailable("closed") }
-            // The operations of the state throw before they change anything, so the store needs no rollback.
+            // Each operation of `MemoryState` throws before it changes anything, so the store needs no rollback.
             return try body(&state)
         }
     }

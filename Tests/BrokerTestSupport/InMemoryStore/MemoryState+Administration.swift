@@ -69,7 +69,7 @@ extension MemoryState {
         }
     }
 
-    /// Replaces an envelope, if the row still has the old one.
+    /// Replaces a sealed value if the row still has the old one; returns whether it did.
     mutating func reseal(_ row: ResealedRow) -> Bool {
         guard sealed(row.old.place).contains(row.old) else { return false }
         let (key, new) = (row.old.key, row.new)

@@ -219,9 +219,9 @@ extension SessionSelector {
 }
 
 extension SessionRow {
-    /// Returns the revocation work after the session's end.
+    /// Returns the outbox row that revokes the session's tokens after its end; nil if the session has no tokens.
     ///
-    /// The work's id is the session's digest, because a session ends only once.
+    /// The row's id is the session's digest, because a session ends only once.
     func revocation(at now: WallTime) -> OutboxRow? {
         tokens.map { OutboxRow(id: tokenDigest, boundTo: tokenDigest, tokens: $0, createdAt: now, nextAttemptAt: now) }
     }

@@ -50,9 +50,9 @@ extension Answer {
     static func text(_ text: String) -> Answer { Answer(.ok, [], body: .whole(ByteBuffer(string: text))) }
 }
 
-/// A client that keeps every byte, and records whether the connection ended in order.
+/// A client that keeps every received byte, and records whether the connection had an orderly end.
 final class WireClient: Sendable {
-    /// The end of a connection: orderly, or broken off.
+    /// The way in which a connection ended: in order, or broken off.
     ///
     /// TLS and TCP each have their own signs of an orderly end.
     enum End: Sendable, Equatable { case orderly, broken }

@@ -1,13 +1,13 @@
 import Synchronization
 
-/// The last trusted reading of the wall clock, continued by the monotonic clock.
+/// Continues the last trusted reading of the wall clock with the monotonic clock.
 final class BelievedTime: Sendable {
     /// Guards the last reading.
     private let seen = Mutex<ClockReading?>(nil)
 
-    /// Stores a reading of the wall clock and the monotonic clock.
+    /// Stores a trusted reading of the wall clock, with the monotonic clock's reading at the same moment.
     func note(_ wall: WallTime, _ monotonic: Duration) { seen.withLock { $0 = ClockReading(wall, monotonic) } }
 
-    /// Returns the time that the wall clock should show now; nil before the first reading.
+    /// Returns the time that a right wall clock shows now, computed from the last stored reading; nil if no reading is stored.
     func now(_ monotonic: Duration) -> WallTime? { seen.withLock { $0 }.map { $0.time(at: monotonic) } }
 }

@@ -1,11 +1,13 @@
-/// Compares this process's clocks with the store's clock, which all replicas share.
+/// Compares this machine's clock with the store's clock, which is the same for all replicas.
 package struct ClockComparison: Sendable {
     private let context: BrokerContext
     private let store: any SharedStore
 
-    /// The longest duration of a comparison that counts as evidence.
+    /// The longest time that the store may take to answer.
+    ///
+    /// If it takes longer, its answer is ignored.
     private static let patience = Duration.seconds(2)
-    /// The smallest error that every comparison is assumed to have.
+    /// The error that is assumed for a comparison, even if the store answered faster.
     private static let leastError = Duration.milliseconds(5)
 
     package init(_ context: BrokerContext, _ store: any SharedStore) {
@@ -13,7 +15,7 @@ package struct ClockComparison: Sendable {
         self.store = store
     }
 
-    /// Asks the store for its time, and passes the result to the context's `ClockWatch`.
+    /// Asks the store for its time, and passes the store's answer to the context's `ClockWatch`.
     ///
     /// If the store is unreachable or answers after more than two seconds, its time is ignored.
     package func look() async throws(StoreFailure) {
@@ -24,7 +26,8 @@ package struct ClockComparison: Sendable {
             context.memory.store.failed(at: clock.monotonic())
             throw error
         }
-        // The poll runs even in an idle replica, so that the replica notices when the store is reachable again.
+        // This comparison runs even if the replica has no other calls to the store. So an idle replica also notices that the
+        // store is reachable again.
         context.memory.store.answered(at: clock.monotonic())
         let took = clock.monotonic() - began
         guard took <= Self.patience else { return }
@@ -33,8 +36,8 @@ package struct ClockComparison: Sendable {
             try await ClockMarks.noteStep(at: time, in: context.store)
             watch.stepIsNoted()
         } else if let stepped = try await ClockMarks.step(in: context.store) {
-            // A process that began after the step finds it only in the store. The note may arrive after this process began,
-            // so read it with each poll.
+            // If this process began after a step of the store's clock, it learns of the step only from the store. Another
+            // process may record the step after this process began, so read the record at each comparison.
             watch.hear(steppedAt: stepped, clock)
         }
     }

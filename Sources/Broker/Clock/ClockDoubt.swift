@@ -1,18 +1,19 @@
 /// A reason to doubt the clock.
 package enum ClockDoubt: String, Sendable, CaseIterable {
-    /// The wall clock and the monotonic clock differ by more than a minute since the last look.
+    /// The wall clock and the monotonic clock have diverged by more than a minute since they were last read.
     case jumped
-    /// At its start, the process's clock was more than a week past the last time that the store has seen.
+    /// At the start of the process, its clock was more than a week past the last time that the store has recorded.
     case absent
-    /// The clock is behind the last time that the store has seen.
+    /// The clock is behind the last time that the store has recorded.
     case behind
-    /// The wall clock differs from the database's clock by more than a minute.
+    /// The machine's wall clock differs from the database's clock by more than a minute.
     case apart
-    /// The database has yet to report its time.
+    /// The database has not reported its time yet.
     case uncompared
-    /// The database's clock has jumped.
+    /// The database's clock has jumped by more than a minute.
     case storeJumped = "database_jumped"
-    /// A doubt has ended a short time ago. Or the clock, at the start, was more than a day past the last time that the store
-    /// has seen. Then only two acts are refused: burying rows, and moving the last time that the store has seen.
+    /// This case follows a doubt that has ended recently, or a start at which the clock was more than a day past the store's
+    /// mark. (The mark is the last time that the store has recorded.) Only two acts are refused: burying rows, and moving the
+    /// mark.
     case uncertain
 }

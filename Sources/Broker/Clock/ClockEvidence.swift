@@ -1,15 +1,18 @@
 /// The witnesses that have confirmed the wall clock recently.
+///
+/// A witness is a source of evidence, such as the kernel.
 struct ClockEvidence: Sendable {
     /// The time for which a witness's confirmation counts.
     static let memory = Duration.seconds(150)
-    /// The time after which a single witness other than the database is enough.
+    /// If only one witness confirms the clock, it has to be another witness than the database, and confirm the clock for this
+    /// time.
     static let longEnough = Duration.seconds(3600)
 
     private var lastHeard: [ClockWitness: Duration] = [:]
-    /// The start of the unbroken time during which at least one witness other than the database confirmed the clock.
+    /// The moment since which at least one witness other than the database has confirmed the clock without a break.
     ///
-    /// The database always needs a second witness. The reason is that the database's clock itself gives the time that is in
-    /// doubt. Its server may also run on this machine.
+    /// The database alone is never enough, for two reasons: the time that is in doubt comes from its clock; and its server may
+    /// run on this machine.
     private var since: Duration?
 
     mutating func confirm(_ witness: ClockWitness, at moment: Duration) {
@@ -23,7 +26,7 @@ struct ClockEvidence: Sendable {
         endHour()
     }
 
-    /// Clears `since` if no witness other than the database confirms the clock.
+    /// Ends the unbroken time if only the database, or no witness, confirms the clock now.
     private mutating func endHour() {
         if lastHeard.keys.allSatisfy({ $0 == .store }) { since = nil }
     }
@@ -35,18 +38,18 @@ struct ClockEvidence: Sendable {
         endHour()
     }
 
-    /// Returns the witnesses whose confirmation counts at a moment.
+    /// Returns the witnesses that confirmed the clock within the last 150 seconds.
     func witnesses(at moment: Duration) -> [ClockWitness] {
         lastHeard.filter { moment - $0.value <= Self.memory }.keys.sorted { $0.word < $1.word }
     }
 
-    /// Returns whether at least one witness confirms the clock.
+    /// Returns whether at least one witness confirmed the clock within the last 150 seconds.
     func isAny(at moment: Duration) -> Bool { lastHeard.contains { moment - $0.value <= Self.memory } }
 
-    /// Whether the evidence is enough to end a doubt.
+    /// Returns whether the evidence is enough to end a doubt.
     ///
-    /// Two witnesses are enough. One witness other than the database is enough if such witnesses have confirmed the clock for
-    /// an hour without a break.
+    /// It is enough in two cases: two witnesses confirm the clock; or one witness other than the database does, and for an hour
+    /// there always was such a witness.
     func isEnough(at moment: Duration) -> Bool {
         let heard = witnesses(at: moment)
         guard heard.count < 2 else { return true }

@@ -73,7 +73,8 @@ package final class ClockInquiry: Sendable {
         let time = await source.time()
         let took = clock.monotonic() - began
         guard let time, took <= Self.patience else { return }
-        // A `Date` has whole seconds only, so add half a second, which is the mean of the missing fraction.
+        // A `Date` field has whole seconds only. So add half a second, which is the mean of the fraction that the field leaves
+        // out.
         watch.hear(
             .provider(host: host), saying: time.advanced(by: .milliseconds(500)), at: began + took / 2, clock)
     }

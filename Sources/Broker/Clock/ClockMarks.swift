@@ -1,13 +1,15 @@
-/// The times that the store remembers, for judging the clocks of its processes.
+/// The times that the store has recorded.
+///
+/// With them, a process judges whether its clock is right.
 ///
 /// Each time is a row in the table of leases, although it is no lease. Therefore every engine and every copy of a store has
 /// these times.
 package struct ClockMarks: Sendable {
-    /// The last time that a broker on this store has seen on a clock that it trusted.
+    /// The last time that a broker recorded in this store while it trusted its clock.
     package var lastSeen: WallTime?
-    /// The time for which the clocks of former processes have agreed during a doubt.
+    /// The length of a time in doubt during which no clock of former processes has jumped again.
     var agreement: ClockAgreement?
-    /// The store's time when its clock was last stepped.
+    /// The store's time after the last step of its clock (somebody set the clock to another time).
     var storeStepped: WallTime?
 
     package init(lastSeen: WallTime? = nil) { self.lastSeen = lastSeen }
@@ -19,7 +21,7 @@ extension ClockMarks {
     private static let agreedFor = "clock-agreed-for"
     private static let stepped = "clock-stepped"
 
-    /// Reads these times from a store.
+    /// Reads the recorded times from a store.
     init(_ store: any BrokerStore) async throws(StoreFailure) {
         lastSeen = try await store.lease(Self.clock)
         storeStepped = try await Self.step(in: store)
@@ -28,26 +30,26 @@ extension ClockMarks {
         }
     }
 
-    /// Writes the time as the last one that the store has seen.
+    /// Records a time in the store as the last time that a broker has seen.
     static func see(_ time: WallTime, in store: any BrokerStore) async throws(StoreFailure) {
         try await set(clock, to: time, in: store)
     }
 
-    /// Writes how long clocks have agreed.
+    /// Records how long the clocks ran without a new jump during a doubt, and until when.
     ///
-    /// The duration is written first. If the second write fails, the new duration stays with the older time, which is
+    /// The duration is written first. If only this write succeeds, the new duration is combined with the older time, which is
     /// harmless.
     static func note(_ agreement: ClockAgreement, in store: any BrokerStore) async throws(StoreFailure) {
         try await set(agreedFor, to: WallTime(milliseconds: agreement.lasted.wholeMilliseconds), in: store)
         try await set(agreed, to: agreement.until, in: store)
     }
 
-    /// Returns the store's time when its clock was last stepped.
+    /// Returns the store's time after the last step of its clock (somebody set the clock to another time).
     static func step(in store: any BrokerStore) async throws(StoreFailure) -> WallTime? {
         try await store.lease(stepped)
     }
 
-    /// Writes the store's time at which its clock was stepped.
+    /// Records the store's time after a step of its clock (somebody set the clock to another time).
     static func noteStep(at time: WallTime, in store: any BrokerStore) async throws(StoreFailure) {
         try await set(stepped, to: time, in: store)
     }

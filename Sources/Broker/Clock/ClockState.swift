@@ -1,4 +1,6 @@
-/// A reading of a clock, from which the monotonic clock gives later times.
+/// A time of a wall clock, and the monotonic clock's reading at the same moment.
+///
+/// The monotonic clock then gives later times of the wall clock.
 struct ClockReading: Sendable {
     let time: WallTime
     let moment: Duration
@@ -12,92 +14,102 @@ struct ClockReading: Sendable {
     func time(at moment: Duration) -> WallTime { time.advanced(by: moment - self.moment) }
 }
 
-/// The readings of a process's clocks, and the trust that follows from them.
+/// The last readings of a process's clocks, and how far the broker trusts the clock because of them.
 ///
 /// The state is a value without a lock; `ClockWatch` guards it.
 struct ClockState: Sendable {
-    /// The greatest difference between two clocks that agree.
+    /// The greatest difference between two clocks that counts as agreement.
     static let tolerance = Duration.seconds(60)
     private static let doubtAfterJump = Duration.seconds(600)
-    /// The longest absence of a broker after which its clock is trusted at the next start.
+    /// If a broker starts within this time after its store was last in use, the broker trusts its clock.
     ///
-    /// If the broker was away for longer, its clock is in doubt at the start.
+    /// After a longer pause, the clock is in doubt at the start.
     private static let absence = Duration.seconds(7 * 86_400)
     private static let doubtAfterAbsence = Duration.seconds(3600)
-    /// The time after a doubt during which irreversible acts are refused, if no evidence ended the doubt.
+    /// If no evidence ended a doubt, irreversible acts are refused for this time after the doubt.
     private static let probation = SessionLimits.lapseGrace
-    /// The time after a doubt during which tokens are not revoked, if evidence ended the doubt.
+    /// If evidence ended a doubt, no tokens are revoked for this time after the doubt.
     private static let calm = Duration.seconds(600)
-    /// The time that a process watches its clock before it may move the last time that the store has seen.
+    /// The time after a process's start before it may move the store's mark, which is the last time that the store has
+    /// recorded.
     ///
-    /// Many machines start with a clock that is hours ahead, and it is set within minutes. The stored time must not be moved
-    /// to such a wrong time, because it usually never goes back.
+    /// Many machines start with a clock that is hours ahead, and it is set within minutes. The mark must not be moved to such a
+    /// wrong time, because the mark usually never goes back.
     private static let settling = Duration.seconds(600)
-    /// The smallest step of the database's clock.
+    /// The smallest difference between the database's clock and its expected time that counts as a step (somebody set the
+    /// clock).
     ///
     /// A smaller difference between two answers may come from the network.
     private static let step = Duration.seconds(2)
-    /// The delay in judging lapses, while the store may have rows from before a step of the database's clock.
+    /// After a step of the database's clock, lapses are judged this much later, because the store may have rows from before the
+    /// step.
     static let slack = Duration.seconds(120)
-    /// The time for which `slack` applies after a step.
+    /// The time after a step during which lapses are judged later by `slack`.
     static let slackLasts = Duration.seconds(86_400)
-    /// The time within which other processes note a step in the store after this process's first comparison.
+    /// If the database's clock was stepped just before this process began, another process records the step in the store within
+    /// this time.
     ///
-    /// Each process compares every two seconds.
+    /// Each process compares its clock with the database's clock every two seconds.
     private static let stepIsNotedWithin = Duration.seconds(10)
 
     let hasStoreClock: Bool
-    /// The reading of the wall clock at the last look.
+    /// The last reading of the wall clock.
     private var seen: ClockReading?
-    /// The moment of the first look.
+    /// The moment of the process's first reading of its clocks.
     private var begun: Duration?
-    /// The database's clock at the last comparison.
+    /// The reading of the database's clock; nil before the first comparison.
     private var store: ClockReading?
     private var slackUntil: Duration?
-    /// Whether a step of the database's clock has yet to be noted in the store.
+    /// Whether this process has noticed a step of the database's clock that is not yet recorded in the store.
     private(set) var hasUnnotedStep = false
-    /// The last time that the store had seen when this process began; nil if unknown.
+    /// The last time that the store had recorded when this process began; nil if the store had recorded none.
     private var mark: WallTime?
-    /// The last time that the store has seen by now.
+    /// The last time that the store has recorded until now.
     private var storedMark: WallTime?
-    /// The time of the machine's boot, as this process found it.
+    /// The time of the machine's boot, computed from the wall clock at the start of this process.
     private var bootedAt: WallTime?
     private var isBehind = false
     private var doubtfulUntil: Duration?
     private var cause = ClockDoubt.jumped
-    /// The earliest moment for burying rows again.
+    /// The moment from which rows may be buried again; nil if they may be buried now.
     private var certainFrom: Duration?
-    /// The earliest moment for revoking tokens again, after evidence has ended a doubt.
+    /// If evidence has ended a doubt: the moment from which tokens may be revoked again.
     private var calmFrom: Duration?
     private(set) var isProven = false
-    /// A time from before the doubt, when the clock was still right.
+    /// A time before the doubt began, when the clock was still right; nil if there is no doubt.
     private(set) var trustedBefore: WallTime?
     /// The wall clock's last reading before it jumped.
     private var course: ClockReading?
     private var evidence = ClockEvidence()
     private var hasSeenUnsynchronised = false
-    /// The duration of agreement in former processes, and the start of agreement in this one.
+    /// The time since a doubt began during which no clock has jumped again; nil if there is no doubt.
+    ///
+    /// `before` is this time in former processes. `since` is the moment from which this process counts.
     private var agreed: (before: Duration, since: Duration)?
 
     init(hasStoreClock: Bool) { self.hasStoreClock = hasStoreClock }
 
     // MARK: The time
 
-    /// The time at a moment, from the database's clock if there is one, otherwise from the machine's.
+    /// Returns the time at a moment, according to the database's clock if the database has reported its time, otherwise
+    /// according to the machine's clock.
     func time(at moment: Duration) -> WallTime {
         store?.time(at: moment) ?? seen?.time(at: moment) ?? WallTime(milliseconds: 0)
     }
 
-    /// The time at a moment as it is used to judge lapses.
+    /// Returns the time at a moment for deciding whether a session has lapsed.
+    ///
+    /// After a step of the database's clock, this time is two minutes late.
     func lapseTime(at moment: Duration) -> WallTime {
         let isLenient = slackUntil.map { moment < $0 } ?? false
         return isLenient ? time(at: moment).advanced(by: .zero - Self.slack) : time(at: moment)
     }
 
-    /// Returns the best present estimate of the time at an earlier moment.
+    /// Returns the best estimate, with the present knowledge, of the time at an earlier moment.
     ///
-    /// If the clock is in doubt, the result follows the clock's last reading before the jump, with at most two minutes added.
-    /// If this reading is unknown, the result is at least the time that the store has seen.
+    /// If the clock is in doubt, the result is computed from the clock's last reading before the jump, and is at most two
+    /// minutes later than this reading predicts. If this reading is unknown, the result is at least the last time that the
+    /// store has recorded.
     func time(of past: Duration, at moment: Duration) -> WallTime {
         guard isDoubted(moment), store == nil, !evidence.isAny(at: moment) else { return time(at: past) }
         if let course {
@@ -110,13 +122,13 @@ struct ClockState: Sendable {
 
     var isCompared: Bool { store != nil }
 
-    /// The wall clock's lead over the database's; nil before the first comparison.
+    /// The time by which the wall clock is ahead of the database's clock; nil before the first comparison.
     var ahead: Duration? {
         guard let store, let seen else { return nil }
         return seen.time.since(store.time(at: seen.moment))
     }
 
-    /// Whether the wall clock differs from the database's.
+    /// Whether the wall clock differs from the database's clock by more than a minute.
     var isOff: Bool { ahead.map(Self.isApart) ?? false }
 
     private static func isApart(_ difference: Duration) -> Bool {
@@ -125,7 +137,7 @@ struct ClockState: Sendable {
 
     // MARK: Trust
 
-    /// Returns whether the clock may be wrong by as much as a session's lifetime.
+    /// Returns whether the clock may be so wrong that living sessions would seem to have lapsed.
     func isDoubted(_ moment: Duration) -> Bool { isBehind || doubtfulUntil.map { moment < $0 } ?? false }
 
     /// Returns whether the time is accurate enough to begin a session.
@@ -134,7 +146,7 @@ struct ClockState: Sendable {
         return isGood || evidence.isAny(at: moment)
     }
 
-    /// Returns whether a session counts as lapsed once its time has passed.
+    /// Returns whether the clock is trusted enough to decide that a session has lapsed.
     func believesLapses(_ moment: Duration) -> Bool {
         (isCompared || !hasStoreClock) && !isOff && !isDoubted(moment)
     }
@@ -147,12 +159,12 @@ struct ClockState: Sendable {
 
     func isSettled(_ moment: Duration) -> Bool { begun.map { moment >= $0 + Self.settling } ?? false }
 
-    /// Returns whether evidence could still change the trust in the clock.
+    /// Returns whether further evidence could change how far the clock is trusted.
     func isOpen(_ moment: Duration) -> Bool {
         isDoubted(moment) || (!isProven && certainFrom.map { moment < $0 } ?? false)
     }
 
-    /// Returns the doubt at a moment; nil if the clock is trusted.
+    /// Returns the reason to doubt the clock at a moment; nil if the clock is trusted.
     func doubt(_ moment: Duration) -> ClockDoubt? {
         if isBehind { return .behind }
         if isDoubted(moment) { return cause }
@@ -165,7 +177,9 @@ struct ClockState: Sendable {
 
     // MARK: Looking
 
-    /// Stores the readings of the wall clock and the monotonic clock, and whether they diverged since the last look.
+    /// Stores a reading of the wall clock and the monotonic clock.
+    ///
+    /// If they diverged since the last reading, a doubt begins.
     mutating func note(_ wall: WallTime, _ moment: Duration) {
         let before = seen
         let (wasDoubted, wasBehind) = (isDoubted(moment), isBehind)
@@ -173,11 +187,12 @@ struct ClockState: Sendable {
         seen = ClockReading(wall, moment)
         begun = begun ?? moment
         let hasJumped = before.map { Self.isApart(wall.since($0.time(at: moment))) } ?? false
-        // Evidence from before the jump does not apply to the present clock, so drop it.
+        // Evidence from before the jump was about the time that the clock showed then, so drop it.
         if hasJumped { evidence.clear() }
         isBehind = isBehindMark(at: moment)
         if wasBehind, !isBehind {
-            // A clock that was certainly wrong has been set, or has caught up. Judge it as at a start.
+            // The clock was behind the store's mark, so it was certainly wrong. Now the clock has been set or has caught up.
+            // Judge the clock as at a start.
             compare(agreedBefore: .zero, at: moment)
         } else if hasJumped {
             if !wasDoubted { open(trusting: trusted) }
@@ -203,8 +218,8 @@ struct ClockState: Sendable {
         (isProven, calmFrom, cause) = (false, nil, doubt)
         agreed = (.zero, moment)
         let end = moment + Self.doubtAfterJump
-        // If the clock was far ahead of the store's mark and jumps back near it, the hour of doubt since the start ends. Only
-        // the ten minutes after the jump remain.
+        // At the start, the clock was far ahead of the store's mark, so an hour of doubt began. Now the clock has jumped back
+        // near the mark. So this hour ends, and only the ten minutes of doubt after the jump remain.
         let isBack = doubt == .jumped && mark.map { time(at: moment).since($0) <= Self.absence } ?? false
         doubtfulUntil = isBack ? end : max(doubtfulUntil ?? .zero, end)
         certainFrom = max(certainFrom ?? .zero, (doubtfulUntil ?? end) + Self.probation)
@@ -216,13 +231,13 @@ struct ClockState: Sendable {
 
     // MARK: The store's clock
 
-    /// Stores the reading of the database's clock at a moment.
+    /// Stores a reading of the database's clock, and compares it with the previous reading.
     ///
-    /// `error` is the largest error of `moment`.
+    /// `error` is the largest possible error of `moment`, because the database read its clock at some moment during the query.
     mutating func compared(_ time: WallTime, at moment: Duration, within error: Duration) {
         if let store {
             let parted = time.since(store.time(at: moment))
-            // If the reading is as expected, within the error, keep the previous reading.
+            // If the database's clock shows the expected time, within the error, the previous reading stays.
             guard parted > error || parted < .zero - error else { return }
             if parted > Self.step || parted < .zero - Self.step {
                 if Self.isApart(parted) {
@@ -233,8 +248,8 @@ struct ClockState: Sendable {
                 hasUnnotedStep = true
             }
         } else if let ahead = seen?.time(at: moment).since(time), ahead > Self.step || ahead < .zero - Self.step {
-            // The clocks differ at the first comparison, perhaps because the database's clock was stepped a moment ago. Be
-            // late with lapses until other processes have noted such a step.
+            // The clocks differ at the first comparison. The database's clock may have been stepped a moment ago. So judge
+            // lapses later until other processes have had the time to record such a step.
             slackUntil = moment + Self.stepIsNotedWithin
         }
         store = ClockReading(time, moment)
@@ -244,10 +259,14 @@ struct ClockState: Sendable {
         settle(moment)
     }
 
-    /// Notes that a step of the database's clock is in the store, for processes that begin later.
+    /// Notes that this process has recorded a step of the database's clock in the store.
+    ///
+    /// Processes that begin later read the step there.
     mutating func stepIsNoted() { hasUnnotedStep = false }
 
-    /// Applies the delay in judging lapses after a step that another process has noted.
+    /// Another process has recorded a step of the database's clock at `time`.
+    ///
+    /// So lapses are judged later for a day after the step.
     mutating func hear(steppedAt time: WallTime, at moment: Duration) {
         let rest = Self.slackLasts - self.time(at: moment).since(time)
         if rest > .zero { slackUntil = max(slackUntil ?? moment, moment + min(rest, Self.slackLasts)) }
@@ -255,9 +274,10 @@ struct ClockState: Sendable {
 
     // MARK: The mark
 
-    /// Compares the clock at the start with the last time that the store has seen.
+    /// Compares the clock at the start with the last time that the store has recorded.
     ///
-    /// `agreement` contains how long the clocks of former processes agreed, and until when.
+    /// `agreement` is the record of former processes: how long their clocks ran without a new jump during a doubt, and until
+    /// when.
     mutating func begin(lastSeen: WallTime?, agreement: ClockAgreement?, at moment: Duration) {
         (mark, storedMark) = (lastSeen, lastSeen)
         bootedAt = seen?.time.advanced(by: .zero - moment)
@@ -285,7 +305,9 @@ struct ClockState: Sendable {
 
     private static let lapseGrace = SessionLimits.lapseGrace
 
-    /// Returns how long the clocks have agreed since the doubt began, for later processes.
+    /// Returns how long the clocks ran without a new jump since the doubt began.
+    ///
+    /// A later process continues from this time.
     func agreement(at moment: Duration) -> ClockAgreement? {
         guard let agreed, !isBehind, !isOff, !isProven, certainFrom.map({ moment < $0 }) ?? false else { return nil }
         return ClockAgreement(until: time(at: moment), lasted: agreed.before + moment - agreed.since)
@@ -295,10 +317,10 @@ struct ClockState: Sendable {
 
     // MARK: Evidence
 
-    /// Adds the kernel's report to the evidence.
+    /// Adds the kernel's report about a time service to the evidence.
     ///
-    /// The report counts only if the kernel became synchronised after the doubt began. It also counts if the machine was
-    /// booted after the last time that the store has seen. A restored snapshot still reports that it is synchronised.
+    /// A restored snapshot still reports that the kernel is synchronised. So the report counts in two cases only: the kernel
+    /// became synchronised after the doubt began; or the machine was booted after the last time that the store has recorded.
     mutating func kernelSays(isSynchronised: Bool, at moment: Duration) {
         guard isOpen(moment) else { return }
         if !isSynchronised { hasSeenUnsynchronised = true }
@@ -311,7 +333,7 @@ struct ClockState: Sendable {
         settle(moment)
     }
 
-    /// Adds the time of a witness at a moment to the evidence.
+    /// Adds a witness's time to the evidence: for the clock if the two agree, otherwise against it.
     mutating func hear(_ witness: ClockWitness, saying said: WallTime, at moment: Duration) {
         guard isOpen(moment) else { return }
         if Self.isApart(said.since(time(at: moment))) {
@@ -322,7 +344,9 @@ struct ClockState: Sendable {
         settle(moment)
     }
 
-    /// Adds the database's clock to the evidence, if its server is another machine.
+    /// Adds the database's clock to the evidence.
+    ///
+    /// It confirms the clock only if the database runs on another machine.
     mutating func hearStore(isElsewhere: Bool, at moment: Duration) {
         guard isOpen(moment) else { return }
         if isElsewhere, isCompared, !isOff {
@@ -342,8 +366,8 @@ struct ClockState: Sendable {
         }
         guard !isOff, evidence.isEnough(at: moment) else { return }
         let calm = moment + Self.calm
-        // Evidence must not take away an act that is already allowed again. So the calm time applies only if the doubt is
-        // still open.
+        // Tokens may already be revoked again if the doubt has ended. New evidence must not forbid this. So the ten minutes
+        // without revocations begin only if the doubt has not ended yet.
         if isDoubted(moment) { calmFrom = calm }
         certainFrom = isBehind ? calm : min(certainFrom ?? calm, calm)
         (doubtfulUntil, isBehind, isProven) = (nil, false, true)
@@ -353,9 +377,11 @@ struct ClockState: Sendable {
     }
 }
 
-/// The time for which clocks have agreed, while it was unknown whether they are right.
+/// The length of a time in doubt during which no clock has jumped again.
+///
+/// The clocks may still show a wrong time, although they agree.
 struct ClockAgreement: Sendable, Equatable {
-    /// The clock's time when the agreement was last noted.
+    /// The clock's time when this duration was last recorded.
     let until: WallTime
     let lasted: Duration
 }

@@ -1,21 +1,21 @@
 import Synchronization
 
-/// Knows the time, and decides whether an act that depends on the time is allowed now (guarantee 3's table of clocks).
+/// Gives the broker's time, and decides whether an act that depends on the time is allowed now (guarantee 3's table of clocks).
 ///
-/// A clock that jumps must not end sessions for good. For example, the clock jumps if a machine starts before its time is
-/// set, or if a snapshot is restored. After a jump, the clock is in doubt. A doubt ends by evidence, or after a fixed time
-/// (decision 48).
+/// If a clock jumps, no session may end for good because of the jump. A clock jumps, for example, if a machine starts before
+/// its time is set, or if a snapshot is restored. After a jump, the clock is in doubt. The doubt ends as soon as enough
+/// evidence confirms the clock, or after a fixed time (decision 48).
 ///
 /// If the store has a clock of its own, all replicas use that clock's time. The machine's own clock then only shows whether the
 /// store's clock is plausible (decision 25).
 package final class ClockWatch: Sendable {
-    /// Guards the readings of the clocks, and the trust that follows from them.
+    /// Guards the readings of the clocks, and how far the broker trusts the clock because of them.
     private let state: Mutex<ClockState>
-    /// The machine's own wall clock, if the broker uses the store's clock instead; otherwise nil.
+    /// The machine's own wall clock; nil if the broker uses this clock for its own time, because the store has no clock.
     private let wall: (@Sendable () -> WallTime)?
-    /// Whether, at the last look, the clock was too doubtful to conclude that a session has lapsed.
+    /// Whether the clock was too doubtful to decide that a session has lapsed, when the clocks were last read.
     ///
-    /// Each use of a session reads this without a lock.
+    /// Each use of a session reads this value, so it has no lock.
     private let doubted = Atomic(false)
 
     package init() {
@@ -23,7 +23,7 @@ package final class ClockWatch: Sendable {
         state = Mutex(ClockState(hasStoreClock: false))
     }
 
-    /// Creates the watch of a process whose store has a clock of its own (`corrected`).
+    /// Creates the watch of a process whose store has a clock of its own; the broker then uses the clock from `corrected`.
     package init(correcting clock: BrokerClock) {
         wall = clock.now
         state = Mutex(ClockState(hasStoreClock: true))
@@ -32,7 +32,9 @@ package final class ClockWatch: Sendable {
     /// Whether the store has a clock of its own.
     package var hasStoreClock: Bool { wall != nil }
 
-    /// Returns a clock that gives the store's time instead of its own, once the store's time is known.
+    /// Returns a clock that shows the store's time as soon as the store has reported its time.
+    ///
+    /// Until then, it shows the time of `clock`.
     package func corrected(_ clock: BrokerClock) -> BrokerClock {
         BrokerClock(
             now: { [self] in
@@ -54,47 +56,48 @@ package final class ClockWatch: Sendable {
         }
     }
 
-    /// Whether lapses were in doubt at the last look; a running process looks once a second.
+    /// Whether the clock was too doubtful to judge lapses when the clocks were last read; a running process reads them once a
+    /// second.
     var wasDoubted: Bool { doubted.load(ordering: .relaxed) }
 
-    /// Reads both clocks.
+    /// Reads the wall clock and the monotonic clock.
     ///
-    /// Later looks are compared with these readings.
+    /// If they diverge until a later reading, the clock has jumped.
     package func look(_ clock: BrokerClock) { look(clock) { _, _ in } }
 
-    /// Returns whether an act may be done now.
+    /// Returns whether an act is allowed now.
     package func allows(_ act: TimedAct, _ clock: BrokerClock) -> Bool {
         look(clock) { state, moment in state.allows(act, at: moment) }
     }
 
-    /// Returns the time for judging lapses.
+    /// Returns the time for deciding whether a session has lapsed.
     ///
     /// For a day after a step of the store's clock, this time is two minutes late.
     package func lapseTime(_ clock: BrokerClock) -> WallTime {
         hasStoreClock ? look(clock) { state, moment in state.lapseTime(at: moment) } : clock.now()
     }
 
-    /// Returns the best present estimate of the time at an earlier moment.
+    /// Returns the best estimate, with the present knowledge, of the time at an earlier moment.
     func time(of past: Duration, _ clock: BrokerClock) -> WallTime {
         look(clock) { state, moment in state.time(of: past, at: moment) }
     }
 
-    /// Returns a time from before the present doubt, when the clock was still right.
+    /// Returns a time before the present doubt began, when the clock was still right.
     ///
-    /// A session whose end is before this time has lapsed.
+    /// If a session's time limit is before this time, the session has certainly lapsed.
     func trustedBefore(_ clock: BrokerClock) -> WallTime {
         look(clock) { state, moment in state.trustedBefore ?? state.lapseTime(at: moment) }
     }
 
-    /// Returns whether the machine's clock differs from the store's.
+    /// Returns whether the machine's clock differs from the store's clock by more than a minute.
     ///
     /// If so, this replica leaves work that depends on the time to other replicas.
     package func isOff(_ clock: BrokerClock) -> Bool { look(clock) { state, _ in state.isOff } }
 
-    /// The lead of the machine's clock over the store's; nil before the first comparison.
+    /// The time by which the machine's clock is ahead of the store's clock; nil before the first comparison.
     package var ahead: Duration? { state.withLock { $0.ahead } }
 
-    /// Returns the doubt about the clock, if there is one, and the witnesses that confirm the clock.
+    /// Returns the reason to doubt the clock, if there is one, and the witnesses that confirm the clock.
     package func standing(_ clock: BrokerClock) -> ClockStanding {
         look(clock) { state, moment in
             ClockStanding(
@@ -104,26 +107,28 @@ package final class ClockWatch: Sendable {
 
     // MARK: Comparisons and evidence
 
-    /// Stores the reading of the store's clock at a moment.
+    /// Stores a reading of the store's clock.
     ///
-    /// `error` is the largest error of `moment`.
+    /// `error` is the largest possible error of `moment`, because the store read its clock at some moment during the query.
     package func compared(_ time: WallTime, at moment: Duration, within error: Duration, _ clock: BrokerClock) {
         look(clock) { state, _ in state.compared(time, at: moment, within: error) }
     }
 
-    /// Whether a step of the store's clock has yet to be noted in the store.
+    /// Whether this process has noticed a step of the store's clock that is not yet recorded in the store.
     var hasUnnotedStep: Bool { state.withLock { $0.hasUnnotedStep } }
     func stepIsNoted() { state.withLock { $0.stepIsNoted() } }
 
-    /// Notes a step of the store's clock that another process has noted in the store.
+    /// Another process has recorded in the store that the store's clock was stepped at `time`.
+    ///
+    /// So lapses are judged later for a day.
     func hear(steppedAt time: WallTime, _ clock: BrokerClock) {
         look(clock) { state, moment in state.hear(steppedAt: time, at: moment) }
     }
 
-    /// Returns whether evidence could still change the trust in the clock.
+    /// Returns whether further evidence could change how far the clock is trusted.
     package func wantsEvidence(_ clock: BrokerClock) -> Bool { look(clock) { state, moment in state.isOpen(moment) } }
 
-    /// Adds the time of a witness at a moment to the evidence.
+    /// Adds the time that a witness reported to the evidence for or against the clock.
     package func hear(_ witness: ClockWitness, saying time: WallTime, at moment: Duration, _ clock: BrokerClock) {
         look(clock) { state, _ in state.hear(witness, saying: time, at: moment) }
     }
@@ -133,14 +138,16 @@ package final class ClockWatch: Sendable {
         look(clock) { state, moment in state.kernelSays(isSynchronised: isSynchronised, at: moment) }
     }
 
-    /// Adds the store's clock to the evidence, if its server is another machine.
+    /// Adds the store's clock to the evidence.
+    ///
+    /// It confirms the clock only if the database server is another machine.
     package func hearStore(isElsewhere: Bool, _ clock: BrokerClock) {
         look(clock) { state, moment in state.hearStore(isElsewhere: isElsewhere, at: moment) }
     }
 
     // MARK: The store's marks
 
-    /// Compares the clock at the start with the times that the store remembers.
+    /// Compares the clock at the start of the process with the times that the store has recorded.
     package func begin(_ clock: BrokerClock, _ remembered: ClockMarks) -> ClockStart {
         look(clock) { state, moment in
             state.begin(lastSeen: remembered.lastSeen, agreement: remembered.agreement, at: moment)
@@ -155,15 +162,18 @@ package final class ClockWatch: Sendable {
         }
     }
 
-    /// Returns how long the clocks have agreed, for later processes; nil if the clock is trusted, proven right or certainly
-    /// wrong.
+    /// Returns how long the clocks ran without a new jump since the doubt began.
+    ///
+    /// A later process continues from this time.
+    ///
+    /// Returns nil if the clock is trusted, proven right or certainly wrong.
     func agreement(_ clock: BrokerClock) -> ClockAgreement? {
         look(clock) { state, moment in state.agreement(at: moment) }
     }
 
     /// Whether evidence has shown in this process that the clock is right.
     ///
-    /// If so, the last time that the store has seen may be moved back.
+    /// If so, the store's mark may be moved back.
     var isProven: Bool { state.withLock { $0.isProven } }
 
     func markIs(_ time: WallTime) { state.withLock { $0.markIs(time) } }

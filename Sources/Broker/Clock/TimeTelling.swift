@@ -1,10 +1,10 @@
-/// A provider that can report the time, by the `Date` of its answer to a request for this purpose.
+/// A provider that the broker can ask for the time, which is in the `Date` field of the answer.
 package protocol TimeTelling: ProviderClient {
-    /// The provider's host; nil if its answer could never be evidence, for example because the host is this machine.
+    /// The provider's host; nil if the host's answer is never evidence, for example because the host is this machine.
     var timeHost: String? { get }
 
-    /// Asks for the time once, within some seconds; returns nil if the answer cannot be evidence.
+    /// Asks the provider for the time once; returns nil if the answer takes too long or cannot be evidence.
     ///
-    /// The request leaves out the broker's own time, because the answer could repeat it.
+    /// The request does not contain the broker's own time, because the provider's answer could repeat it.
     func time() async -> WallTime?
 }

@@ -1,26 +1,26 @@
 /// An act that depends on the time.
 ///
-/// The cases are the rows of guarantee 3's table of clocks.
+/// Each case is a row of the table of clocks in guarantee 3.
 ///
-/// Callers name the act. `ClockWatch` alone decides how much trust in the clock the act needs.
+/// A caller only names the act that it wants to do. `ClockWatch` alone decides how much trust in the clock the act needs.
 package enum TimedAct: Sendable, CaseIterable {
-    /// A session begins by a sign-in, as a child or with a ticket, or a presence key is registered.
+    /// A session begins (by a sign-in, as a child or with a ticket), or a presence key is registered.
     case begin
     /// A caller's demand on the age of a sign-in is compared with the time.
     case judgeAge
-    /// A use moves a session's idle time in the store.
+    /// A use moves the end of a session's idle time in the store.
     case writeUse
-    /// A refresh moves a session's end.
+    /// A refresh moves the end of a session.
     case moveEnd
-    /// A caller is refused for good because of the time, for example for a late repeat or an expired identity.
+    /// A caller is refused for good because something is too old, for example a repeated request or an identity.
     case refuse
-    /// A session is treated as over because its time has passed.
+    /// A session counts as ended because its time limit has passed.
     case concludeLapse
     /// Tokens are revoked at the provider.
     case revoke
-    /// Rows are removed or become tombstones.
+    /// Expired rows are removed, or replaced by tombstones.
     case bury
-    /// The last time that the store has seen is moved.
+    /// The store's mark moves, which is the last time that the store has recorded.
     case moveMark
 }
 
@@ -39,15 +39,15 @@ extension ClockState {
 }
 
 extension BrokerContext {
-    /// Returns whether an act may be done now.
+    /// Returns whether an act is allowed now.
     func may(_ act: TimedAct) -> Bool { watch.allows(act, clock) }
 
-    /// Throws `store_unavailable` unless an act may be done now.
+    /// Throws `store_unavailable` if the clock is not trusted enough for an act now.
     func require(_ act: TimedAct) throws(BrokerProblem) {
         guard may(act) else { throw .clockDoubted }
     }
 
-    /// The time for judging lapses.
+    /// The time for deciding whether a session has lapsed.
     var lapseTime: WallTime { watch.lapseTime(clock) }
 }
 

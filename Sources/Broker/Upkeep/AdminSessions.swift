@@ -1,6 +1,6 @@
 /// Lists and ends sessions for operators.
 ///
-/// Each call that ends sessions first writes an audit record (SEC-99).
+/// Each call that ends sessions writes an audit record before it ends the first session (SEC-99).
 package struct AdminSessions: Sendable {
     private let context: BrokerContext
 
@@ -31,7 +31,7 @@ package struct AdminSessions: Sendable {
             limit: limit)
     }
 
-    /// Ends the session of a handle; throws `not_found` if it is unknown.
+    /// Ends the session with a given handle; throws `not_found` if no session has this handle.
     package func end(handle: SessionHandle, actor: String) async throws(BrokerProblem) {
         try await audit("end_session", target: handle.text, actor: actor)
         let row: SessionRow?
@@ -43,7 +43,7 @@ package struct AdminSessions: Sendable {
         try await EndSession(context).end(.token(row.tokenDigest), reason: .admin, handle: handle)
     }
 
-    /// Ends every session of a filter (a subject, a client, a provider); returns the number of ended sessions.
+    /// Ends every session that matches a filter (a subject, a client, a provider); returns the number of ended sessions.
     @discardableResult
     package func end(_ filter: Filter, actor: String) async throws(BrokerProblem) -> Int {
         let selector = try selector(filter)
@@ -53,19 +53,22 @@ package struct AdminSessions: Sendable {
         return try await EndSession(context).end(selector, reason: .admin)
     }
 
-    /// The result of one call that ends sessions, which may not have ended all of them.
+    /// The result of one call that ends unbound sessions.
+    ///
+    /// Some matching sessions may be left for a further call.
     package struct PartlyEnded: Sendable {
         package var ended = 0
-        /// The number of sessions that live on because this process cannot open them (a newer version wrote them, or their key
-        /// is missing).
+        /// The number of sessions that this process could not open and therefore did not end.
+        ///
+        /// A newer version wrote them, or their key is missing.
         package var unreadable = 0
-        /// The cursor for the next call; nil if no further sessions are left.
+        /// The cursor for the next call; nil if no session is left to read.
         package var nextCursor: String?
     }
 
-    /// Ends the unbound sessions of a filter.
+    /// Ends the unbound sessions that match a filter.
     ///
-    /// After five seconds, it begins no further batch, and returns a cursor for the next call.
+    /// Five seconds after the call began, no further batch is begun, and the result contains a cursor for the next call.
     ///
     /// Each session is read and opened, because only its sealed facts show whether it is unbound.
     package func endUnbound(
@@ -99,7 +102,7 @@ package struct AdminSessions: Sendable {
         return part
     }
 
-    /// The number of sessions that are read at once.
+    /// The number of sessions that `endUnbound` reads from the store in one batch.
     private static let unboundAtOnce = 200
 
     private func tag(_ subject: String?) -> String {

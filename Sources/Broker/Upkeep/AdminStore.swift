@@ -1,6 +1,4 @@
-/// Reseals the store and records backups for operators.
-///
-/// An audit record is written before each of these actions (SEC-99).
+/// Reseals the store for operators, and writes the audit records of reseals and backups (SEC-99).
 package struct AdminStore: Sendable {
     private let context: BrokerContext
     private let store: any StoreAdministration

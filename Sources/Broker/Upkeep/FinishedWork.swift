@@ -1,10 +1,10 @@
 import Synchronization
 
-/// Removes finished rows from the outbox.
+/// Removes outbox rows whose revocations and log-outs are done.
 ///
-/// Rows that finish during a removal are removed together in the next transaction.
+/// While one transaction removes rows, further rows may become ready. The next transaction removes them together.
 ///
-/// If the process dies before it removes a row, the row's work is done again when the row is due again.
+/// If the process dies before it removes a row, the revocation is repeated as soon as the row is due again.
 final class FinishedWork: Sendable {
     private struct State {
         var waiting: [Digest] = []
@@ -14,10 +14,12 @@ final class FinishedWork: Sendable {
     /// The largest number of rows that one transaction removes.
     private static let most = 256
 
-    /// Guards the waiting rows and the removal in progress.
+    /// Guards the rows that wait for their removal, and the note that a removal is in progress.
     private let state = Mutex(State())
 
-    /// Removes a row now, or leaves it to the caller that is removing rows.
+    /// Removes a row now.
+    ///
+    /// If another caller is removing rows, leaves the row to this caller.
     func remove(_ id: Digest, from store: any MaintenanceStore) async throws(StoreFailure) {
         let isFirst = state.withLock { state in
             state.waiting.append(id)

@@ -1,11 +1,10 @@
 import Synchronization
 
-/// Seals older values again under the newest key, while the broker serves requests (SEC-49).
+/// Seals the stored values of older keys again under the newest key, while the broker serves requests (SEC-49).
 ///
-/// The process that holds the lease works in batches. If a value was changed after it was read, the changed value stays as it
-/// is.
+/// One process at a time does this, in batches. If another call changes a value after it was read, the changed value stays.
 package final class Resealing: Sendable {
-    /// The state of the work, with its counts.
+    /// The state of the resealing, with the number of values so far.
     package struct Progress: Sendable, Equatable {
         package enum State: String, Sendable {
             /// No resealing was requested since the start.
@@ -17,9 +16,11 @@ package final class Resealing: Sendable {
         }
 
         package var state = State.idle
-        /// The key for the new seals.
+        /// The newest key, which seals the values again.
         package var key: String?
-        /// The number of values that have to be checked.
+        /// The number of values to check.
+        ///
+        /// It is an estimate until the state is `done`.
         package var total = 0
         package var seen = 0
         package var resealed = 0
@@ -31,9 +32,9 @@ package final class Resealing: Sendable {
         var progress = Progress()
         var place: SealedPlace?
         var cursor: Digest?
-        /// The number of starts so far.
+        /// The number of times that resealing has begun.
         ///
-        /// If it has changed during a step, the step's result is dropped.
+        /// If this number has changed during a step, another resealing has begun, so the step's result is dropped.
         var generation = 0
 
         mutating func begin(_ progress: Progress, at place: SealedPlace? = nil) {
@@ -61,9 +62,9 @@ package final class Resealing: Sendable {
 
     package var progress: Progress { state.withLock { $0.progress } }
 
-    /// Starts resealing at the first column, unless it is already running with the same key.
+    /// Starts resealing at the first column, unless resealing with the newest key is already running.
     ///
-    /// Each call of `step` then does one batch.
+    /// Each call of `step` then checks one batch of values.
     package func begin() async throws(StoreFailure) -> Progress {
         let key = context.vault.currentKeyID
         if progress.state == .running, progress.key == key { return progress }
@@ -86,7 +87,7 @@ package final class Resealing: Sendable {
         }
     }
 
-    /// Does one batch; returns whether there is more to do.
+    /// Checks one batch of values; returns whether values are left to check.
     package func step() async throws(StoreFailure) -> Bool {
         let before = state.withLock { $0 }
         guard let place = before.place, let key = before.progress.key else { return false }
@@ -94,7 +95,7 @@ package final class Resealing: Sendable {
             state.withLock { $0.begin(Progress(state: .elsewhere)) }
             return false
         }
-        // If the ring was rotated again, begin again with the new key.
+        // If an operator has rotated the key ring since this resealing began, begin again with the newest key.
         guard key == context.vault.currentKeyID else {
             _ = try await begin()
             return true
@@ -122,7 +123,8 @@ package final class Resealing: Sendable {
             if page.next == nil { state.place = place.next }
             if state.place == nil {
                 state.progress.state = .done
-                // Rows were added and removed during the work. So report the number of values that were really checked.
+                // Rows were added and removed during the work. So `total` was only an estimate; replace it by the number of
+                // values that were checked.
                 state.progress.total = state.progress.seen
             }
             return state.place != nil
@@ -143,7 +145,7 @@ package final class Resealing: Sendable {
 }
 
 extension SealedPlace {
-    /// The column of sealed values after this one; nil after the last.
+    /// The column that is resealed after this column; nil for the last column.
     fileprivate var next: SealedPlace? {
         Self.allCases.firstIndex(of: self).map { Self.allCases.index(after: $0) }
             .flatMap { Self.allCases.indices.contains($0) ? Self.allCases[$0] : nil }

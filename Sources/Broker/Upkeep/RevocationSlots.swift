@@ -1,27 +1,30 @@
 import Synchronization
 
-/// Limits the revocation calls in progress, in total and for each provider.
+/// Limits the number of revocation calls in progress, in total and at each provider.
 ///
-/// A provider that answers quickly may get more and more calls at a time, up to its share. A batch of outbox rows may have
-/// rows of all providers, so a slow or failing provider must not fill it. For a slow provider, the number of calls is
-/// halved. Calls that began before the last halving do not halve it again. For a failing provider, the number becomes two. A
-/// provider that answers 429 gets no calls until the end of the pause that it asks for.
+/// A batch of outbox rows may have rows of all providers, so a slow or failing provider must not fill the batch. Each provider
+/// therefore has a limit of its own:
+///
+/// - A provider that answers quickly may get more and more calls at a time, up to its share.
+/// - If a provider answers slowly, its limit is halved. Calls that began before this do not halve the limit again.
+/// - If a call fails, the provider's limit becomes two.
+/// - A provider that answers 429 gets no calls until the end of the pause that it asked for.
 ///
 /// A row that has to wait becomes due at least three milliseconds after the provider's last waiting row (`apart`). So even
 /// 100,000 rows of one provider leave room in each batch for the rows of other providers.
 final class RevocationSlots: Sendable {
-    /// The result of a revocation call, as far as it affects the provider's limit.
+    /// The result of a revocation call, which changes the provider's limit.
     enum Answer: Sendable, Equatable {
-        /// The provider was not called.
+        /// The outbox row needed no call to the provider.
         case none
-        /// The provider's answer is final, so the call is not repeated.
+        /// The provider accepted the call or refused it for good, so the call is not repeated.
         case final
-        /// The call failed for a passing reason.
+        /// The call failed for a temporary reason, so it is repeated later.
         case failed
         /// The provider asked for a pause of this length.
         case refused(Duration)
 
-        /// Creates the result of a call that failed.
+        /// Creates the result of a call that failed, from the reason of the failure.
         init(_ failure: ProviderFailure) {
             switch failure {
             case .rejected, .unusable, .identityRejected: self = .final
@@ -35,17 +38,18 @@ final class RevocationSlots: Sendable {
 
     private struct Lane {
         var running = 0
-        /// The number of calls that may be in progress now.
+        /// The provider's present limit: the number of its calls that may be in progress at a time.
         var allowed = RevocationSlots.first
         var restsUntil = Duration.zero
         /// The moment when `allowed` was last halved.
         ///
-        /// A slow answer to a call from before this moment does not halve the number again.
+        /// If a call began before this moment and is answered slowly, `allowed` is not halved again.
         var slowedAt = Duration.zero
-        /// The earliest time at which the next waiting row may be due.
+        /// The earliest due time of the next row of this provider that has to wait.
         var nextComesAt = Duration.zero
 
-        /// Returns how long a row waits: at least `pause`, and until after the provider's other waiting rows.
+        /// Returns how long a row of this provider has to wait: at least `pause`, and until after the provider's other waiting
+        /// rows.
         mutating func wait(_ pause: Duration, at moment: Duration) -> Duration {
             let comes = max(nextComesAt, moment + pause)
             nextComesAt = comes + RevocationSlots.apart
@@ -58,34 +62,40 @@ final class RevocationSlots: Sendable {
         var lanes: [ProviderName: Lane] = [:]
     }
 
-    /// The largest number of calls in progress in total, and the largest number of rows that are taken at once.
+    /// The largest number of revocation calls in progress in total.
+    ///
+    /// It is also the largest number of outbox rows in a batch.
     static let total = 128
-    /// The largest number of calls in progress at one provider.
+    /// The largest number of revocation calls in progress at one provider.
     static let most = 24
-    /// The number of calls at a time for a new provider, and for a provider that is slow or fails.
+    /// The limits of calls in progress at a provider: `first` before its first answer, `few` as the least limit of a slow or
+    /// failing provider.
     private static let (first, few) = (2, 2)
     /// The longest response time that does not count as slow.
     private static let slow = Duration.seconds(1)
-    /// The pause after a 429 without a time, and the longest pause.
+    /// The pause after a 429 without `Retry-After`, and the longest pause that a provider can ask for.
     private static let (rest, longestRest) = (Duration.seconds(30), Duration.seconds(3600))
-    /// The pause of a row that found no free call: `soon` at a normal provider, and `later` at a slow one.
+    /// The shortest pause of a row if no call is free: `soon` at a normal provider, and `later` at a slow or failing one.
     private static let (soon, later) = (Duration.milliseconds(250), Duration.seconds(2))
-    /// The time between the due times of a provider's waiting rows, so that 100,000 rows are due within five minutes.
+    /// The time between the due times of two waiting rows of one provider.
+    ///
+    /// So 100,000 waiting rows become due within about five minutes.
     static let apart = Duration.milliseconds(3)
 
-    /// Guards the counts.
+    /// Guards the numbers of calls in progress and the limits.
     ///
-    /// The counts of a provider that was removed from the configuration stay in memory; they take a few bytes.
+    /// The limit of a provider that was removed from the configuration stays in memory; it takes a few bytes.
     private let state = Mutex(State())
 
-    /// Returns how many of a provider's simultaneous calls revocations may use: a quarter, but at least 2 and at most 24.
+    /// Returns the share of revocations in the calls that a provider may get at a time: a quarter, but at least 2 and at most
+    /// 24.
     ///
     /// The other calls are for sign-ins and refreshes.
     static func share(of places: Int) -> Int { max(few, min(most, places / 4)) }
 
-    /// Reserves at most `limit` free calls of the total; returns the number of reserved calls.
+    /// Reserves at most `limit` of the calls that are free in total; returns the number of reserved calls.
     ///
-    /// Each reserved call is released with `leave`.
+    /// The caller releases each of them with `leave`.
     func enter(_ limit: Int) -> Int {
         state.withLock { state in
             let places = max(0, min(limit, Self.total - state.running))
@@ -94,12 +104,12 @@ final class RevocationSlots: Sendable {
         }
     }
 
-    /// Releases reserved calls of the total.
+    /// Releases calls that were reserved with `enter`.
     func leave(_ places: Int) { state.withLock { $0.running -= places } }
 
-    /// Reserves a call at a provider.
+    /// Reserves a call at a provider for an outbox row.
     ///
-    /// Returns nil on success, and otherwise how long the row has to wait.
+    /// Returns nil on success. If no call is free, returns how long the row has to wait.
     func begin(_ provider: ProviderName, share: Int, at moment: Duration) -> Duration? {
         state.withLock { state in
             var lane = state.lanes[provider] ?? Lane()
@@ -114,16 +124,17 @@ final class RevocationSlots: Sendable {
         }
     }
 
-    /// Returns the time that a row waits if its provider refuses calls for `pause`.
+    /// Returns the time that an outbox row has to wait if its call cannot begin now.
     ///
-    /// Pass nil if the provider accepts calls, but this process has no reserved call left for the row.
+    /// Pass the pause for which the provider refuses calls; or nil if the provider accepts calls, but this process has no
+    /// reserved call left for the row.
     func putOff(_ provider: ProviderName, for pause: Duration? = nil, at moment: Duration) -> Duration {
         state.withLock { state in
             state.lanes[provider, default: Lane()].wait(pause.map { max($0, Self.later) } ?? Self.soon, at: moment)
         }
     }
 
-    /// Releases a call at a provider, and adjusts the provider's limit to the call's result.
+    /// Releases a call at a provider, and changes the provider's limit according to the call's result.
     func end(_ provider: ProviderName, _ answer: Answer, begun: Duration, at moment: Duration) {
         state.withLock { state in
             guard var lane = state.lanes[provider] else { return }

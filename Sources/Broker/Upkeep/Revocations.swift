@@ -1,35 +1,39 @@
-/// Carries out the work in the revocation outbox, which notifies providers of ended tokens and sessions.
+/// Makes the calls in the outbox, which revoke tokens and log users out at providers.
 ///
-/// Retries survive a restart (SEC-63).
+/// Calls that failed are repeated even after a restart (SEC-63).
 package struct Revocations: Sendable {
     private var context: BrokerContext
     let slots = RevocationSlots()
     private let finished = FinishedWork()
     private let taken = BelievedTime()
 
-    /// The time for which a revocation is retried before it is dropped.
+    /// The age of an outbox row at which it is dropped although its call has failed.
     ///
     /// After this time, the tokens have probably expired, or no retry can succeed.
     private static let patience = Duration.seconds(3 * 86_400)
 
-    /// The time for which a taken outbox row belongs to this process.
+    /// The time for which this process has claimed an outbox row that it took.
     ///
     /// All provider calls for the row have to end within this time.
     private static let claim = Duration.seconds(120)
 
-    /// The largest number of rows that are taken at once.
+    /// The largest number of outbox rows in a batch.
     package static let batch = RevocationSlots.total
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns the same work with the providers of another configuration.
+    /// Returns a copy with the configuration and providers of another context.
+    ///
+    /// The copy shares the numbers of calls in progress.
     package func with(_ context: BrokerContext) -> Revocations {
         var work = self
         work.context = context
         return work
     }
 
-    /// Takes due outbox rows, as many as calls are free, and works on them in the background.
+    /// Takes due outbox rows, and begins their provider calls in the background.
+    ///
+    /// It takes at most as many rows as calls are free.
     ///
     /// Returns the number of rows taken.
     package func begin() async throws(StoreFailure) -> Int {
@@ -44,7 +48,7 @@ package struct Revocations: Sendable {
         return batch.count
     }
 
-    /// Works on the outbox rows that are due now; returns the number of rows taken.
+    /// Makes the provider calls of the outbox rows that are due now, and waits for the calls; returns the number of rows taken.
     package func work(limit: Int = Revocations.batch) async throws(StoreFailure) -> Int {
         let batch = try await take(limit)
         await withTaskGroup(of: Void.self) { group in
@@ -54,21 +58,23 @@ package struct Revocations: Sendable {
         return batch.count
     }
 
-    /// An outbox row with a reserved call, in total and at its provider.
+    /// An outbox row for which a call is reserved, both in the total and at the row's provider.
     private struct Begun: Sendable {
         let row: OutboxRow
         let stored: StoredTokens
         let provider: any ProviderClient
-        /// The moment when the row's claim ends.
+        /// The moment when this process's claim on the row ends.
         let deadline: Duration
     }
 
-    /// Takes a batch of due outbox rows, and postpones or removes the rows whose calls cannot begin now.
+    /// Takes a batch of due outbox rows.
     ///
-    /// Returns the other rows, each with its reserved call.
+    /// Rows whose calls cannot begin now are postponed or removed.
+    ///
+    /// Returns the rows whose calls can begin, each with its reserved call, and the number of all rows taken.
     private func take(_ limit: Int) async throws(StoreFailure) -> (begun: [Begun], count: Int) {
-        // If the clock has jumped, living sessions may seem to have lapsed, and rows would be postponed by the length of the
-        // jump. So do no work while the clock is in doubt.
+        // If the clock has jumped, two things could go wrong: living sessions may seem to have lapsed; and rows would be
+        // postponed by the length of the jump. So revoke no tokens while the clock is in doubt.
         guard context.may(.revoke) else { return ([], 0) }
         let places = slots.enter(limit)
         guard places > 0 else { return ([], 0) }
@@ -108,7 +114,9 @@ package struct Revocations: Sendable {
         case over(Outcome)
     }
 
-    /// Opens an outbox row and reserves a call at its provider, or decides without a call what happens to the row.
+    /// Opens an outbox row and reserves a call at its provider.
+    ///
+    /// If the call cannot begin, returns what happens to the row instead.
     private func sort(_ row: OutboxRow, hasPlace: Bool, by deadline: Duration) -> Sorted {
         let stored: StoredTokens
         do {
@@ -118,7 +126,7 @@ package struct Revocations: Sendable {
             context.events.emit(.rowDidNotOpen(kind: .outbox, unknownKey: isUnknownKey))
             return .over(isUnknownKey ? .again : .done)
         }
-        // A provider that was removed from the configuration may be added again, so keep the row.
+        // An operator who removed a provider from the configuration may add it again, so keep the provider's rows.
         guard context.providers.has(stored.provider, stored.client), let provider = context.providers[stored.provider]
         else { return .over(.again) }
         let moment = context.clock.monotonic()
@@ -133,21 +141,24 @@ package struct Revocations: Sendable {
     }
 
     fileprivate enum Outcome {
-        /// The row's work is finished.
+        /// The row needs no further call.
         case done
-        /// The call failed for a passing reason.
+        /// The call failed for a temporary reason, so it is repeated.
         case again
         /// The provider asked for a pause of this length.
         case refused(Duration)
-        /// The row waits this long before its call, because the provider is busy or known to be unavailable.
+        /// The row's call did not begin, because the provider is busy or known to be unavailable.
+        ///
+        /// The row waits this long.
         case later(Duration)
     }
 
-    /// Makes the calls of an outbox row, and then removes or postpones the row.
+    /// Makes the provider calls of an outbox row, and then removes or postpones the row.
     private func perform(_ work: Begun) async {
         do throws(StoreFailure) {
             let outcome = try await settle(work)
-            // The clock may have jumped since the row was taken. So compute the time from the reading at the last take.
+            // The wall clock may have jumped since the row was taken. So compute the time from the trusted reading at the last
+            // take.
             let now = taken.now(context.clock.monotonic()) ?? context.clock.now()
             switch Self.rest(of: work.row, outcome, at: now) {
             case .removed: try await finished.remove(work.row.id, from: context.store)
@@ -157,15 +168,15 @@ package struct Revocations: Sendable {
         } catch { notWritten(error) }
     }
 
-    /// The decision about an outbox row after its call: remove it or postpone it.
+    /// The decision to remove or to postpone an outbox row.
     private enum Rest {
         case removed
         case postponed(PostponedWork, isCounted: Bool)
     }
 
-    /// Returns the decision about an outbox row.
+    /// Returns whether an outbox row is removed or postponed.
     ///
-    /// A row whose call has failed waits for a minute, and twice as long after each further failure, up to an hour.
+    /// A row whose call has failed waits for a minute. After each further failure, the row waits twice as long, up to an hour.
     private static func rest(of row: OutboxRow, _ outcome: Outcome, at now: WallTime) -> Rest {
         func postponed(_ pause: Duration, isCounted: Bool) -> Rest {
             .postponed(PostponedWork(id: row.id, until: now.advanced(by: pause)), isCounted: isCounted)
@@ -179,21 +190,20 @@ package struct Revocations: Sendable {
         }
     }
 
-    /// Emits the event that the store failed.
+    /// Emits the event that the store failed while rows were postponed or removed.
     ///
-    /// Rows whose change failed are due again when their claim has lapsed.
+    /// The rows that could not be changed are due again after their claim has lapsed.
     private func notWritten(_ failure: StoreFailure) {
         context.events.emit(.storeFailed(operation: "outbox", detail: "\(failure)"))
     }
 
-    /// Revokes the tokens of an outbox row, and then ends the provider's session.
+    /// Revokes the tokens of an outbox row, and then ends the user's session at the provider if necessary.
     ///
-    /// Returns the result for the row.
+    /// Returns the outcome, which decides whether the row is removed or postponed.
     private func settle(_ work: Begun) async throws(StoreFailure) -> Outcome {
         let (row, stored, provider) = (work.row, work.stored, work.provider)
         var answer = RevocationSlots.Answer.none
-        // Only the duration of the last provider call decides whether the provider is slow, so leave out the time of store
-        // operations.
+        // Measure only the last provider call. The time of store operations must not make the provider seem slow.
         var took = Duration.zero
         defer {
             let moment = context.clock.monotonic()
@@ -206,8 +216,8 @@ package struct Revocations: Sendable {
                 return .done
             }
         } catch { return .again }
-        // If `accessVersion` is set, these are a session's own tokens. Their record contains an origin only because the
-        // previous release needs one there. Ignore this origin, because the session's row is more reliable.
+        // If `accessVersion` is set, the row has a session's own tokens. The sealed record names an origin only because the
+        // previous release needs one. Ignore this origin, because the session's row is more reliable.
         let named = stored.accessVersion == nil ? stored.origin : nil
         let origin = named ?? session.map(SignInOrigin.init) ?? heldBy(stored, provider.profile, row)
         let reach = provider.profile.client(stored.client)?.revocationReach ?? .signIn
@@ -230,20 +240,20 @@ package struct Revocations: Sendable {
         return Outcome(answer) ?? .done
     }
 
-    /// Returns whether a living session has the refresh token of an outbox row.
+    /// Returns whether a living session still uses the refresh token of an outbox row.
     private func isHeld(_ stored: StoredTokens, by session: SessionRow?) throws(BrokerProblem) -> Bool {
         guard let session, session.endedAt == nil, let token = stored.tokens.refreshToken else { return false }
         return try context.openSealed(session)?.tokens.refreshToken?.isEqual(to: token) ?? false
     }
 
-    /// Decides, immediately before a revocation call, whether to make it.
+    /// Decides, immediately before a revocation call, whether the call is sent.
     ///
     /// The call is omitted if it would also end a session that is alive in the broker or is being made (decision 21). `isHit`
-    /// selects the sessions that count. A session from an id_token has no tokens to lose, but may depend on the provider's
-    /// own session.
+    /// selects the sessions that count. For example, a session from an id_token has no tokens to lose, but may depend on the
+    /// provider's own session.
     ///
-    /// If the owner of the tokens is unknown, a call that ends all of a user's grants is left out. A call that may be made
-    /// stays registered until `SignInsUnderWay.end`.
+    /// If the user and sign-in of the tokens are unknown, a call that ends all of a user's grants is omitted. A call that is
+    /// sent stays registered until `SignInsUnderWay.end`.
     private func mayCall(
         _ row: Digest, _ reach: RevocationReach, _ origin: SignInOrigin?, _ isHit: (SessionRow) -> Bool
     ) async throws(StoreFailure) -> Bool {
@@ -292,10 +302,10 @@ package struct Revocations: Sendable {
         }
     }
 
-    /// Returns the owner of tokens whose outbox row does not name one.
+    /// Returns the user and sign-in of tokens whose outbox row does not name them; nil if they are unknown.
     ///
-    /// For Zephr, the Zephr session itself identifies the sign-in, because two sessions of the broker may use the same Zephr
-    /// session. For other kinds, the owner stays unknown.
+    /// Only Zephr's are known: the Zephr session itself identifies the sign-in, because two sessions of the broker may use the
+    /// same Zephr session.
     private func heldBy(_ stored: StoredTokens, _ profile: ProviderProfile, _ row: OutboxRow) -> SignInOrigin? {
         guard stored.tokens.credential == .zephrCookie else { return nil }
         let sid = context.vault.index(.sid, [profile.issuer, stored.tokens.accessToken.reveal()])
@@ -316,9 +326,9 @@ package struct Revocations: Sendable {
         }
     }
 
-    /// Whether a user or operator logged the session out, so that the provider's own session has to end, too.
+    /// Whether a user or operator logged the session out, so that the user's session at the provider has to end, too.
     ///
-    /// The caller checks the other sessions of the same sign-in separately.
+    /// The caller checks separately whether other sessions of the same sign-in are alive.
     private static func endsProvidersSession(_ session: SessionRow?) -> Bool {
         switch session?.endReason {
         case .loggedOut, .loggedOutElsewhere, .admin: true
@@ -330,7 +340,7 @@ package struct Revocations: Sendable {
 }
 
 extension Revocations.Outcome {
-    /// The result for a row, from the result of its call; nil if the call succeeded.
+    /// Creates the outcome for an outbox row whose call failed; nil if the call succeeded or was not needed.
     fileprivate init?(_ answer: RevocationSlots.Answer) {
         switch answer {
         case .none, .final: return nil

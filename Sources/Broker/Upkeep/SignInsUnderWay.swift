@@ -1,8 +1,8 @@
 import Synchronization
 
-/// The sign-ins whose session is about to be stored, and the revocation calls in progress.
+/// The exchanges whose session is about to be stored, and the revocation calls in progress.
 ///
-/// With both tables, the broker prevents a revocation from ending tokens that were just issued.
+/// With both tables, the broker prevents a revocation from ending tokens that a sign-in has just received.
 final class SignInsUnderWay: Sendable {
     private struct Call {
         let origin: SignInOrigin
@@ -14,23 +14,25 @@ final class SignInsUnderWay: Sendable {
         var calls: [Digest: Call] = [:]
     }
 
-    /// Guards both tables, which contain only the work in progress.
+    /// Guards both tables.
+    ///
+    /// They contain only exchanges and revocation calls in progress.
     private let state = Mutex(State())
 
-    /// Registers the owner and sign-in of the session that an exchange is about to make.
+    /// Registers an exchange that is about to make a session, with the user and the sign-in of this session.
     func enter(_ exchange: Digest, _ origin: SignInOrigin) { state.withLock { $0.exchanges[exchange] = origin } }
 
-    /// Removes an exchange that is over.
+    /// Removes an exchange that has ended.
     func leave(_ exchange: Digest) { state.withLock { $0.exchanges[exchange] = nil } }
 
-    /// Returns whether a revocation in progress would end the tokens of this sign-in, too.
+    /// Returns whether a revocation call in progress would also end the tokens of the given sign-in.
     func isRevoking(_ origin: SignInOrigin) -> Bool {
         state.withLock { state in state.calls.values.contains { $0.reach.takes(origin, from: $0.origin) } }
     }
 
-    /// Registers a revocation that is about to be sent.
+    /// Registers a revocation call that is about to be sent.
     ///
-    /// Returns false if it would also end the tokens of a sign-in that is being stored.
+    /// Returns false, and registers nothing, if the call would also end the tokens of a sign-in whose session is being stored.
     func begin(_ row: Digest, _ reach: RevocationReach, from origin: SignInOrigin) -> Bool {
         state.withLock { state in
             if state.exchanges.values.contains(where: { reach.takes($0, from: origin) }) { return false }
@@ -39,6 +41,6 @@ final class SignInsUnderWay: Sendable {
         }
     }
 
-    /// Removes a revocation that was answered or left out.
+    /// Removes a revocation call that was answered, or was not sent.
     func end(_ row: Digest) { state.withLock { $0.calls[row] = nil } }
 }

@@ -2,7 +2,7 @@ import Synchronization
 
 /// Removes expired rows in small batches, and announces lapsed sessions.
 ///
-/// Only the process that holds the lease sweeps.
+/// Only the process that holds the sweeper's lease does this.
 package final class Sweeper: Sendable {
     private let context: BrokerContext
     private let owner: String
@@ -21,36 +21,36 @@ package final class Sweeper: Sendable {
 
     /// Releases the lease when this process stops, so that another process can begin at once.
     ///
-    /// While the clock was in doubt, the times of session uses were held in memory. They are written to the store first.
+    /// If the clock was in doubt, session uses may still be in memory only (`KeptUses`). They are written to the store first.
     package func stop() async throws(StoreFailure) {
         try await context.writeKeptUses()
         try await context.store.releaseLease(Self.lease, owner: owner)
     }
 
-    /// Compares the clock at the start with the last time that the store has seen.
+    /// Compares the clock, at the start of the process, with the last time that the store has recorded.
     ///
-    /// With `isTrusted`, the operator vouches for the clock. The present time then becomes the last time that the store has
-    /// seen.
+    /// `isTrusted` means that the operator vouches for the clock. The present time is then recorded in the store.
     package static func checkClock(
         _ context: BrokerContext, isTrusted: Bool = false
     ) async throws(StoreFailure) -> ClockStart {
         var marks = try await ClockMarks(context.store)
         if marks.lastSeen == nil || isTrusted {
-            // At a store's first start, its time is kept for the comparison at later starts.
+            // The store has recorded no time yet, or the operator vouches for the clock. So record the present time, for the
+            // comparison at later starts.
             try await ClockMarks.see(context.clock.now(), in: context.store)
             marks.lastSeen = nil
         }
         return context.watch.begin(context.clock, marks)
     }
 
-    /// Sweeps one batch if this process has the lease.
+    /// Sweeps one batch of rows if this process has the lease.
     ///
-    /// Returns the number of rows touched; nil if another process sweeps.
+    /// Returns the number of rows that were removed or changed; nil if another process sweeps.
     ///
-    /// While the clock is in doubt or uncertain, sessions and tombstones stay, and so does the last time that the store has
-    /// seen. So the effects of a wrong clock can still be undone.
+    /// While the clock is in doubt or uncertain, sessions and tombstones stay, and the store's mark is not moved. So the
+    /// effects of a wrong clock can still be undone.
     package func sweep(limit: Int = 500) async throws(StoreFailure) -> Int? {
-        // Leave the sweep to a process whose clock agrees with the store's.
+        // If this machine's clock differs from the store's clock, leave the sweep to another process.
         guard !context.watch.isOff(context.clock) else { return nil }
         let now = context.clock.now()
         let lapsed = context.lapseTime
@@ -58,7 +58,8 @@ package final class Sweeper: Sendable {
             try await context.store.acquireLease(
                 Self.lease, owner: owner, now: now, until: now.advanced(by: .seconds(90)))
         else {
-            // The holder of the lease announces the lapses up to now, so do not announce them again later.
+            // The process that holds the lease announces the lapses until now. So this process must not announce them again
+            // later.
             announced.withLock { $0 = max($0, lapsed) }
             return nil
         }
@@ -83,9 +84,11 @@ package final class Sweeper: Sendable {
         return swept.touched
     }
 
-    /// Sets the last time that the store has seen to `now`.
+    /// Moves the store's mark to `now`.
     ///
-    /// This time moves back only if evidence has shown that it was wrong.
+    /// The mark is the last time that the store has recorded.
+    ///
+    /// The mark moves back only if evidence has shown that the clock is right, so that the recorded time was wrong.
     private func noteTime(_ now: WallTime) async throws(StoreFailure) {
         guard context.may(.moveMark) else { return }
         if let seen = try await context.store.lease(ClockMarks.clock), seen >= now {

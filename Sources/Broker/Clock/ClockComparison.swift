@@ -26,7 +26,7 @@ package struct ClockComparison: Sendable {
             context.memory.store.failed(at: clock.monotonic())
             throw error
         }
-        // This comparison runs even if the replica has no other calls to the store. So an idle replica also notices that the
+        // The comparison runs even if the replica has no other calls to the store. So an idle replica also notices that the
         // store is reachable again.
         context.memory.store.answered(at: clock.monotonic())
         let took = clock.monotonic() - began

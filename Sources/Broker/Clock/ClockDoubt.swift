@@ -8,12 +8,12 @@ package enum ClockDoubt: String, Sendable, CaseIterable {
     case behind
     /// The machine's wall clock differs from the database's clock by more than a minute.
     case apart
-    /// The database has not reported its time yet.
+    /// The database has yet to report its time.
     case uncompared
     /// The database's clock has jumped by more than a minute.
     case storeJumped = "database_jumped"
-    /// This case follows a doubt that has ended recently, or a start at which the clock was more than a day past the store's
-    /// mark. (The mark is the last time that the store has recorded.) Only two acts are refused: burying rows, and moving the
-    /// mark.
+    /// The clock is trusted for most acts. But a doubt has ended recently, or the clock was more than a day past the store's
+    /// mark at the start. (The mark is the last time that the store has recorded.) Only two acts are refused: burying rows, and
+    /// moving the mark.
     case uncertain
 }

@@ -11,8 +11,8 @@ struct ClockEvidence: Sendable {
     private var lastHeard: [ClockWitness: Duration] = [:]
     /// The moment since which at least one witness other than the database has confirmed the clock without a break.
     ///
-    /// The database alone is never enough, for two reasons: the time that is in doubt comes from its clock; and its server may
-    /// run on this machine.
+    /// The database always needs a second witness, for two reasons: the time that is in doubt comes from its clock; and its
+    /// server may run on this machine.
     private var since: Duration?
 
     mutating func confirm(_ witness: ClockWitness, at moment: Duration) {
@@ -26,7 +26,7 @@ struct ClockEvidence: Sendable {
         endHour()
     }
 
-    /// Ends the unbroken time if only the database, or no witness, confirms the clock now.
+    /// Ends the unbroken time unless a witness other than the database confirms the clock now.
     private mutating func endHour() {
         if lastHeard.keys.allSatisfy({ $0 == .store }) { since = nil }
     }
@@ -48,8 +48,8 @@ struct ClockEvidence: Sendable {
 
     /// Returns whether the evidence is enough to end a doubt.
     ///
-    /// It is enough in two cases: two witnesses confirm the clock; or one witness other than the database does, and for an hour
-    /// there always was such a witness.
+    /// Evidence is enough in two cases: two witnesses confirm the clock; or one witness other than the database does, and for
+    /// an hour there always was such a witness.
     func isEnough(at moment: Duration) -> Bool {
         let heard = witnesses(at: moment)
         guard heard.count < 2 else { return true }

@@ -7,7 +7,7 @@
 package struct ClockMarks: Sendable {
     /// The last time that a broker recorded in this store while it trusted its clock.
     package var lastSeen: WallTime?
-    /// The length of a time in doubt during which no clock of former processes has jumped again.
+    /// The length of the time, during a doubt in former processes, since a clock last jumped.
     var agreement: ClockAgreement?
     /// The store's time after the last step of its clock (somebody set the clock to another time).
     var storeStepped: WallTime?
@@ -35,7 +35,7 @@ extension ClockMarks {
         try await set(clock, to: time, in: store)
     }
 
-    /// Records how long the clocks ran without a new jump during a doubt, and until when.
+    /// Records how long ago, during a doubt, a clock last jumped, and the time until which this is true.
     ///
     /// The duration is written first. If only this write succeeds, the new duration is combined with the older time, which is
     /// harmless.

@@ -33,8 +33,8 @@ struct ClockState: Sendable {
     /// The time after a process's start before it may move the store's mark, which is the last time that the store has
     /// recorded.
     ///
-    /// Many machines start with a clock that is hours ahead, and it is set within minutes. The mark must not be moved to such a
-    /// wrong time, because the mark usually never goes back.
+    /// Many machines start with a clock that is hours ahead, and it is set within minutes. If the mark moved to such a wrong
+    /// time, it would usually stay there.
     private static let settling = Duration.seconds(600)
     /// The smallest difference between the database's clock and its expected time that counts as a step (somebody set the
     /// clock).
@@ -60,9 +60,9 @@ struct ClockState: Sendable {
     /// The reading of the database's clock; nil before the first comparison.
     private var store: ClockReading?
     private var slackUntil: Duration?
-    /// Whether this process has noticed a step of the database's clock that is not yet recorded in the store.
+    /// Whether this process has noticed a step of the database's clock that has yet to be recorded in the store.
     private(set) var hasUnnotedStep = false
-    /// The last time that the store had recorded when this process began; nil if the store had recorded none.
+    /// The last time that the store had recorded when this process began; nil if this is unknown.
     private var mark: WallTime?
     /// The last time that the store has recorded until now.
     private var storedMark: WallTime?
@@ -76,13 +76,13 @@ struct ClockState: Sendable {
     /// If evidence has ended a doubt: the moment from which tokens may be revoked again.
     private var calmFrom: Duration?
     private(set) var isProven = false
-    /// A time before the doubt began, when the clock was still right; nil if there is no doubt.
+    /// A time before the doubt began, when the clock was still right; nil outside a doubt.
     private(set) var trustedBefore: WallTime?
     /// The wall clock's last reading before it jumped.
     private var course: ClockReading?
     private var evidence = ClockEvidence()
     private var hasSeenUnsynchronised = false
-    /// The time since a doubt began during which no clock has jumped again; nil if there is no doubt.
+    /// The time since a clock last jumped, or since the doubt began with the process; nil outside a doubt.
     ///
     /// `before` is this time in former processes. `since` is the moment from which this process counts.
     private var agreed: (before: Duration, since: Duration)?
@@ -276,8 +276,8 @@ struct ClockState: Sendable {
 
     /// Compares the clock at the start with the last time that the store has recorded.
     ///
-    /// `agreement` is the record of former processes: how long their clocks ran without a new jump during a doubt, and until
-    /// when.
+    /// `agreement` is the record of former processes: how long ago, during a doubt, a clock last jumped, and the time until
+    /// which this is true.
     mutating func begin(lastSeen: WallTime?, agreement: ClockAgreement?, at moment: Duration) {
         (mark, storedMark) = (lastSeen, lastSeen)
         bootedAt = seen?.time.advanced(by: .zero - moment)
@@ -305,7 +305,7 @@ struct ClockState: Sendable {
 
     private static let lapseGrace = SessionLimits.lapseGrace
 
-    /// Returns how long the clocks ran without a new jump since the doubt began.
+    /// Returns how long ago, during a doubt, a clock last jumped.
     ///
     /// A later process continues from this time.
     func agreement(at moment: Duration) -> ClockAgreement? {
@@ -346,7 +346,7 @@ struct ClockState: Sendable {
 
     /// Adds the database's clock to the evidence.
     ///
-    /// It confirms the clock only if the database runs on another machine.
+    /// The database confirms the clock only if it runs on another machine.
     mutating func hearStore(isElsewhere: Bool, at moment: Duration) {
         guard isOpen(moment) else { return }
         if isElsewhere, isCompared, !isOff {
@@ -366,8 +366,8 @@ struct ClockState: Sendable {
         }
         guard !isOff, evidence.isEnough(at: moment) else { return }
         let calm = moment + Self.calm
-        // Tokens may already be revoked again if the doubt has ended. New evidence must not forbid this. So the ten minutes
-        // without revocations begin only if the doubt has not ended yet.
+        // If the doubt has already ended, tokens may be revoked again, and new evidence must not forbid this. So the ten
+        // minutes without revocations begin only during the doubt.
         if isDoubted(moment) { calmFrom = calm }
         certainFrom = isBehind ? calm : min(certainFrom ?? calm, calm)
         (doubtfulUntil, isBehind, isProven) = (nil, false, true)
@@ -377,7 +377,7 @@ struct ClockState: Sendable {
     }
 }
 
-/// The length of a time in doubt during which no clock has jumped again.
+/// The length of the time, during a doubt, since a clock last jumped.
 ///
 /// The clocks may still show a wrong time, although they agree.
 struct ClockAgreement: Sendable, Equatable {

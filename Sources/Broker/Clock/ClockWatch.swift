@@ -11,11 +11,11 @@ import Synchronization
 package final class ClockWatch: Sendable {
     /// Guards the readings of the clocks, and how far the broker trusts the clock because of them.
     private let state: Mutex<ClockState>
-    /// The machine's own wall clock; nil if the broker uses this clock for its own time, because the store has no clock.
+    /// The machine's own wall clock; nil if the broker uses this clock for its own time, because the store lacks a clock.
     private let wall: (@Sendable () -> WallTime)?
     /// Whether the clock was too doubtful to decide that a session has lapsed, when the clocks were last read.
     ///
-    /// Each use of a session reads this value, so it has no lock.
+    /// Each use of a session reads this value without a lock.
     private let doubted = Atomic(false)
 
     package init() {
@@ -114,7 +114,7 @@ package final class ClockWatch: Sendable {
         look(clock) { state, _ in state.compared(time, at: moment, within: error) }
     }
 
-    /// Whether this process has noticed a step of the store's clock that is not yet recorded in the store.
+    /// Whether this process has noticed a step of the store's clock that has yet to be recorded in the store.
     var hasUnnotedStep: Bool { state.withLock { $0.hasUnnotedStep } }
     func stepIsNoted() { state.withLock { $0.stepIsNoted() } }
 
@@ -140,7 +140,7 @@ package final class ClockWatch: Sendable {
 
     /// Adds the store's clock to the evidence.
     ///
-    /// It confirms the clock only if the database server is another machine.
+    /// The store's clock confirms this machine's clock only if the database server is another machine.
     package func hearStore(isElsewhere: Bool, _ clock: BrokerClock) {
         look(clock) { state, moment in state.hearStore(isElsewhere: isElsewhere, at: moment) }
     }
@@ -162,7 +162,7 @@ package final class ClockWatch: Sendable {
         }
     }
 
-    /// Returns how long the clocks ran without a new jump since the doubt began.
+    /// Returns how long ago, during a doubt, a clock last jumped.
     ///
     /// A later process continues from this time.
     ///

@@ -21,13 +21,11 @@ final class KeptUses: Sendable {
         var writtenAt: Duration?
     }
 
-    /// The largest number of uses in memory.
-    ///
-    /// It equals the largest number of sessions in the session cache.
+    /// The largest number of uses in memory, which equals the largest number of sessions in the session cache.
     static let maximum = 100_000
     /// The time that a use stays in memory after it was written to the store.
     ///
-    /// It is longer than a read of the store takes.
+    /// A read of the store takes less time.
     private static let afterglow = Duration.seconds(30)
 
     /// Guards the uses.

@@ -5,6 +5,6 @@ package protocol TimeTelling: ProviderClient {
 
     /// Asks the provider for the time once; returns nil if the answer takes too long or cannot be evidence.
     ///
-    /// The request does not contain the broker's own time, because the provider's answer could repeat it.
+    /// The request leaves out the broker's own time, because the provider's answer could repeat it.
     func time() async -> WallTime?
 }

@@ -42,7 +42,7 @@ extension BrokerContext {
     /// Returns whether an act is allowed now.
     func may(_ act: TimedAct) -> Bool { watch.allows(act, clock) }
 
-    /// Throws `store_unavailable` if the clock is not trusted enough for an act now.
+    /// Throws `store_unavailable` unless the clock is trusted enough for an act now.
     func require(_ act: TimedAct) throws(BrokerProblem) {
         guard may(act) else { throw .clockDoubted }
     }

@@ -1,29 +1,31 @@
-/// A client's rules for sessions that belong to a key of the device (`clients.NAME.binding`).
+/// A client's rules for bound sessions, from the setting `clients.NAME.binding`.
 ///
-/// The mode applies when a login or a session begins. A session that was bound at its beginning stays bound for its whole
-/// life.
+/// The mode decides whether a new login or session is bound. Existing sessions keep their state if the mode changes later.
 package struct BindingPolicy: Sendable, Equatable {
     package enum Mode: String, Sendable, CaseIterable {
         /// Proofs are ignored.
         case off
-        /// The proofs of sign-ins are checked and counted as under `enforce`. A sign-in is never refused for its proof, and
-        /// its session belongs to no key.
+        /// The proof of a sign-in is checked and counted as under `enforce`.
+        ///
+        /// But a sign-in is never refused because of its proof, and the session is unbound.
         case observe
-        /// A sign-in has to prove a key, and its session then belongs to this key.
+        /// A sign-in without a good proof is refused.
+        ///
+        /// The session then belongs to the key of the proof.
         case enforce
     }
 
-    /// The evidence that a bound session's requests may show.
+    /// The evidence that a request with a bound session may contain.
     package enum Evidence: String, Sendable, CaseIterable {
-        /// A proof, or a pass that the broker issued for a proof.
+        /// A request needs a proof, or a pass that the broker issued in return for a proof.
         case pass
-        /// Each request needs a proof.
+        /// A request always needs a proof.
         case proof
     }
 
     package var mode = Mode.off
     package var evidence = Evidence.pass
-    /// The lifetime of a pass.
+    /// The time from the issue of a pass until its end.
     package var passLifetime = Duration.seconds(600)
 
     package init() {}

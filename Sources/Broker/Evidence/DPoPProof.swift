@@ -1,23 +1,25 @@
 /// A DPoP proof that is parsed but not yet checked (RFC 9449 section 4.2).
 package struct DPoPProof: Sendable {
-    /// The longest accepted value of the header field, in bytes.
+    /// The longest value of the `DPoP` header field that is accepted, in bytes.
     package static let maximumBytes = 4096
-    /// The longest `jti`, in bytes.
+    /// The longest `jti` that is accepted, in bytes.
     static let maximumIdentifierBytes = 128
 
     package let key: ProofKey
-    /// `htm`, as it was written.
+    /// The member `htm`, unchanged.
     let method: String
-    /// `htu`, as it was written.
+    /// The member `htu`, unchanged.
     let address: String
-    /// `jti`, in visible ASCII.
+    /// The member `jti`; it has visible ASCII characters only.
     let identifier: String
     let nonce: String?
-    /// `ath`, the hash of the session token.
+    /// The member `ath`, which is the hash of the session token.
     let tokenHash: String?
     /// The bytes that the signature covers.
     let signingInput: [UInt8]
-    /// `r` and `s` of 32 bytes each, if the signature is well-formed.
+    /// The signature: `r` and `s` of 32 bytes each.
+    ///
+    /// A malformed signature is kept as it is, and fails the check.
     let signature: [UInt8]
 
     /// Parses the values of the request's `DPoP` fields; throws `required` if the request has no such field.
@@ -33,7 +35,8 @@ package struct DPoPProof: Sendable {
             let claimBytes = Base64URL.decode(segments[1]), let signature = Base64URL.decode(segments[2]),
             let header = try? JSONParser.parseObject(headerBytes, maximumBytes: Self.maximumBytes, maximumDepth: 4),
             let claims = try? JSONParser.parseObject(claimBytes, maximumBytes: Self.maximumBytes, maximumDepth: 4),
-            // The broker understands no extension, so a critical one is refused (RFC 7515 section 4.1.11).
+            // The member `crit` lists extensions that a verifier must understand (RFC 7515 section 4.1.11). The broker
+            // understands none, so it refuses the proof.
             header["typ"]?.string == "dpop+jwt", header["crit"] == nil, let algorithm = header["alg"]?.string
         else { throw .malformed }
         guard algorithm == "ES256" else { throw .algorithm }
@@ -52,9 +55,9 @@ package struct DPoPProof: Sendable {
         signingInput = Array(bytes[..<segments[1].endIndex])
     }
 
-    /// Returns the text of a claim; nil if the claim is missing.
+    /// Returns the text of a member of the JWT; nil if the member is missing.
     ///
-    /// Throws `malformed` if its value is not a text.
+    /// Throws `malformed` unless the member's value is a text.
     private static func text(_ value: JSONValue?) throws(ProofRefusal) -> String? {
         guard let value else { return nil }
         guard let text = value.string else { throw .malformed }

@@ -1,10 +1,10 @@
-/// Checks the evidence that a request shows for a bound session, which is a proof by the session's key or a pass.
+/// Checks the evidence in a request with a bound session, which is a proof by the session's key or a pass.
 ///
-/// An unbound session needs no evidence, and evidence that is shown anyway is ignored.
+/// An unbound session needs no evidence. If its request contains evidence, the broker ignores this evidence.
 struct EvidenceCheck: Sendable {
     let context: BrokerContext
 
-    /// Checks the evidence; throws the reason if it is insufficient.
+    /// Checks the evidence; throws the reason if the evidence is insufficient.
     ///
     /// - Returns: The end of the accepted pass; nil if a proof was accepted, or if no evidence was required.
     func check(

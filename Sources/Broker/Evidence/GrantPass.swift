@@ -1,12 +1,12 @@
 /// Exchanges a proof of a bound session's key for a pass (`POST /v1/session/pass`).
 ///
-/// The pass is not stored.
+/// The broker does not store the pass.
 package struct GrantPass: Sendable {
     private let context: BrokerContext
 
     init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns the pass of a session whose key has just been proved.
+    /// Returns a new pass for a session; the caller has checked a proof by the session's key.
     ///
     /// Throws `client_not_allowed` if the session is unbound, or if the client's setting `evidence` is `proof`.
     package func grant(to session: LiveSession) throws(BrokerProblem) -> GrantedPass {

@@ -1,15 +1,17 @@
-/// A pass as the phone receives it.
+/// A pass as the app receives it.
 package struct GrantedPass: Sendable {
     package let text: Secret
     package let expiresAt: WallTime
-    /// The lifetime of the pass, for phones whose clock is wrong, because they cannot use `expiresAt`.
-    package let lifetime: Duration
-    /// The way in which the phone receives the pass, as a cookie or in the body.
+    /// The time until the pass ends.
     ///
-    /// A child always receives its pass in the body, because it keeps no cookies, and the cookie contains the parent's pass.
+    /// An app on a phone with a wrong clock uses this time instead of `expiresAt`.
+    package let lifetime: Duration
+    /// The place of the pass in the answer, either a cookie or the body.
+    ///
+    /// A child always receives its pass in the body, because the app's cookie already contains the parent's pass.
     package let transport: ClientProfile.Transport
 
-    /// Creates a pass for the session; nil if the client's settings do not allow one.
+    /// Creates a pass for the session; nil if the session is unbound, or if its client's setting `evidence` is `proof`.
     init?(for session: LiveSession, _ context: BrokerContext) {
         guard let binding = session.binding, binding.policy.evidence == .pass else { return nil }
         lifetime = binding.policy.passLifetime

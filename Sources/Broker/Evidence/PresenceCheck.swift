@@ -1,8 +1,9 @@
-/// Checks whether a call shows its user's presence, with a proof by the session's presence key over exactly this request.
+/// Checks whether the user has confirmed a call: the request needs a proof that the session's presence key has signed over
+/// exactly this request.
 ///
-/// The check has two steps. The first step (`judge`) is cheap and comes early. Then all other reasons to refuse the call are
-/// checked. The second step (`take`) uses up the proof immediately before the call is sent. A proof can be used up only one
-/// time on all replicas together.
+/// The check has two steps. The first step (`judge`) is cheap and comes early. The caller then checks all other reasons to
+/// refuse the call. The second step (`take`) uses up the proof immediately before the call is sent to the upstream. Afterwards,
+/// each replica refuses this proof.
 package struct PresenceCheck: Sendable {
     private let context: BrokerContext
 
@@ -10,7 +11,7 @@ package struct PresenceCheck: Sendable {
 
     /// Checks everything in a presence proof except its signature.
     ///
-    /// Throws the reason if the call does not show the user's presence.
+    /// Throws the reason if a check fails, or if the request has no presence proof.
     package func judge(
         _ evidence: PresentedEvidence, of session: LiveSession
     ) async throws(BrokerProblem) -> JudgedPresence {
@@ -31,11 +32,11 @@ package struct PresenceCheck: Sendable {
     private func candidate(
         _ evidence: PresentedEvidence, _ session: LiveSession
     ) async throws(BrokerProblem) -> ProofVerifier.Candidate {
-        // A web page, a widget or a watch must not use the app's key.
+        // A child belongs to a web page, a widget or a watch, and these must not use the app's presence key.
         guard session.facts.child == nil else {
             throw BrokerProblem(PresenceRefusal(.required, isBound: session.binding != nil, isOfParent: true))
         }
-        // An unbound session can never have a presence key. If the answer asked for a presence proof, the app would retry
+        // An unbound session can never have a presence key. If the answer demanded a presence proof, the app would retry
         // forever.
         guard session.binding != nil else {
             throw BrokerProblem(
@@ -54,7 +55,8 @@ package struct PresenceCheck: Sendable {
 
     /// Returns the presence key of a session.
     ///
-    /// The store is read if necessary, because another replica may have just registered the key.
+    /// If the given session lacks a presence key, it is read from the store again, because another replica may have just
+    /// registered a key.
     private func presence(of session: LiveSession) async throws(BrokerProblem) -> SessionPresence? {
         let resume = ResumeSession(context)
         if let known = try resume.presence(of: session) { return known }
@@ -89,13 +91,14 @@ package struct PresenceCheck: Sendable {
 }
 
 extension ProofCheck {
-    /// Verifies the signature of a presence proof, and uses up the proof for all replicas together, even for a safe method.
+    /// Verifies the signature of a presence proof, and uses up the proof, so that each replica refuses a second use.
     ///
-    /// Safe methods are included because the proof expresses the user's decision, and a read may be as valuable as a write.
+    /// A proof for a safe method is used up, too, because the proof expresses the user's decision, and a read may be as
+    /// valuable as a write.
     ///
-    /// The age of the nonce is checked a second time. Since the first check, the broker may have waited for the request's
-    /// body or for an access token. Meanwhile it may have forgotten the used proofs with this nonce. If the nonce is in its
-    /// second period, the answer brings a new nonce.
+    /// The age of the nonce is checked a second time. Since the first check, the broker may have waited for the request's body
+    /// or for an access token. If the nonce is now too old, the broker may have forgotten used proofs with this nonce, so the
+    /// proof is refused. If the nonce is in the second period of its life, the broker's answer contains a new nonce.
     func takePresence(
         _ candidate: ProofVerifier.Candidate, of session: Digest, paidBy charge: ProofCharge
     ) async throws(BrokerProblem) {
@@ -107,8 +110,8 @@ extension ProofCheck {
             throw BrokerProblem(PresenceRefusal(.limited))
         }
         try await takeOnce(candidate)
-        // Count the use only now, after the store has accepted the proof. Otherwise a thief could lock the user out with
-        // captured proofs that wait for a slow store.
+        // The limit is counted only now, after the store has accepted the proof. Otherwise a thief could send captured proofs
+        // again while the store is slow, and use up the limit of the user.
         guard uses.take(session, at: context.clock.monotonic()) else {
             await giveBackPresence(candidate)
             throw BrokerProblem(PresenceRefusal(.limited))
@@ -118,7 +121,8 @@ extension ProofCheck {
 
     private func takeOnce(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
         do throws(ProofRefusal) {
-            // Record the proof in this process first, so that at most one call at a time asks the store about it.
+            // Record the proof in this process's memory first. So if several calls bring the same proof, only one of them asks
+            // the store.
             try context.memory.proofs.take(
                 candidate.name, of: candidate.thumbprint, nonce: candidate.nonce, now: context.clock.now())
         } catch { throw BrokerProblem(PresenceRefusal(error)) }
@@ -136,11 +140,11 @@ extension ProofCheck {
         }
     }
 
-    /// Releases a presence proof that was used up.
+    /// Makes a used presence proof usable again.
     func giveBackPresence(_ candidate: ProofVerifier.Candidate) async {
         if let shared = context.shared {
             do throws(StoreFailure) { try await shared.returnProof(candidate.name) } catch {
-                // The proof stays used, so the app has to prompt its user a second time.
+                // The store still has the proof as used. So the app has to ask its user for another confirmation.
                 return context.events.emit(.storeFailed(operation: "returnProof", detail: "\(error)"))
             }
         }

@@ -1,12 +1,12 @@
-/// The reason why a call does not show its user's presence, with properties of its session.
+/// The reason why a call does not show its user's presence, with the properties of its session that the answer depends on.
 package struct PresenceRefusal: Sendable, Equatable {
-    /// The fault of the proof; `required` if the proof, or the key for verifying it, is missing.
+    /// The fault of the presence proof; `required` if the call lacks a proof, or the session lacks a presence key.
     package let refusal: ProofRefusal
-    /// Whether the session belongs to a key, which decides the challenge's scheme.
+    /// Whether the session is bound, which decides the scheme of the `WWW-Authenticate` challenge.
     package let isBound: Bool
-    /// Whether the session is a child.
+    /// Whether the call was made with a child session.
     ///
-    /// If so, the app has to make the call with the parent session.
+    /// If so, the app has to repeat the call with the parent session, because only the parent has a presence key.
     package let isOfParent: Bool
 
     package init(_ refusal: ProofRefusal, isBound: Bool = true, isOfParent: Bool = false) {
@@ -17,11 +17,11 @@ package struct PresenceRefusal: Sendable, Equatable {
 
     /// The `reason` in a `presence_invalid` problem; nil if the problem has another code.
     ///
-    /// For a proof by the session's own key, a refused nonce is a problem of its own (`use_dpop_nonce`). For a presence
-    /// proof, it is the reason `nonce`.
+    /// If the nonce of a session's own proof is refused, the problem's code is `use_dpop_nonce`. If the nonce of a presence
+    /// proof is refused, the code is `presence_invalid` with the reason `nonce`.
     package var reason: String? { refusal == .nonce ? "nonce" : refusal.reason }
 
-    /// The name of the refusal in metrics, which is a reason or a code.
+    /// The name of the refusal in metrics, which is either a reason or a problem code.
     package var result: String {
         switch refusal {
         case .required: ProblemCode.presenceRequired.rawValue
@@ -30,14 +30,16 @@ package struct PresenceRefusal: Sendable, Equatable {
         }
     }
 
-    /// All names that metrics may contain.
+    /// All names of refusals that metrics may contain.
     package static var results: [String] {
         ProofRefusal.allCases.filter { $0 != .pass }.map { PresenceRefusal($0).result }
     }
 }
 
 extension BrokerProblem {
-    /// Creates the problem for missing presence, which leaves the cookie and the session unchanged.
+    /// Creates the problem for a call that does not show its user's presence.
+    ///
+    /// The app's cookie and session stay as they are.
     init(_ refusal: PresenceRefusal, detail: String? = nil) {
         switch refusal.refusal {
         case .required: self.init(.presenceRequired, detail: detail, with: .presence(refusal))

@@ -3,18 +3,20 @@ import Synchronization
 /// Limits the number of presence proofs that a session may use in a minute.
 ///
 /// The counts are in memory, so each replica counts only its own calls. The limit bounds the number of rows that one session
-/// can make in the store. It is higher than the number of calls that a user can confirm in a minute.
+/// can cause in the store. The limit is higher than the number of calls that a user can confirm in a minute.
 final class PresenceUses: Sendable {
     /// The largest number of proofs that a session may use in a minute.
     static let perMinute = 30
-    /// The largest number of sessions that are remembered, in at most 18 MiB.
+    /// The largest number of sessions in memory, where they take at most 18 MiB.
     static let maximum = 16_384
     private static let window = Duration.seconds(60)
 
     private struct State {
-        /// The moments of a session's uses, the oldest first.
+        /// The moments at which a session used presence proofs, the oldest first.
         var uses: [Digest: [Duration]] = [:]
-        /// The earliest time at which a full table is searched again for sessions without a use in the last minute.
+        /// The earliest moment of the next search for sessions whose last proof is more than a minute old.
+        ///
+        /// Only a full table is searched.
         var nextSweep = Duration.zero
     }
 
@@ -23,16 +25,18 @@ final class PresenceUses: Sendable {
 
     init(maximum: Int = maximum) { self.maximum = maximum }
 
-    /// Returns whether a session may use another proof; proofs in progress are not counted yet.
+    /// Returns whether a session may use another presence proof now.
+    ///
+    /// Proofs that are still being checked are counted later.
     func allows(_ session: Digest, at now: Duration) -> Bool {
         state.withLock { state in
             (state.uses[session]?.count { now - $0 < Self.window } ?? 0) < Self.perMinute
         }
     }
 
-    /// Counts a use.
+    /// Counts the use of a presence proof by a session.
     ///
-    /// Returns false if the session has reached its limit, or the table is full.
+    /// Returns false if the use is refused, because the session has reached its limit, or because the table is full.
     func take(_ session: Digest, at now: Duration) -> Bool {
         state.withLock { state in
             if state.uses[session] == nil, state.uses.count >= maximum {
@@ -49,6 +53,6 @@ final class PresenceUses: Sendable {
         }
     }
 
-    /// The number of sessions remembered.
+    /// The number of sessions in memory.
     var count: Int { state.withLock(\.uses.count) }
 }

@@ -1,8 +1,10 @@
-/// An http or https address, normalized so that it can be compared with `htu` (RFC 9449 section 4.3 check 9).
+/// An http or https address in a normalized form, for comparing it with a proof's `htu` (RFC 9449 section 4.3 check 9).
 ///
 /// Normalization follows RFC 3986 sections 6.2.2 and 6.2.3, and removes query and fragment.
 package struct ProofAddress: Sendable, Hashable {
-    /// Scheme, host and port; the scheme's default port is left out.
+    /// Scheme, host and port.
+    ///
+    /// The port is left out if it is the scheme's default.
     package let origin: String
     /// The path; never empty.
     package let path: String
@@ -13,7 +15,9 @@ package struct ProofAddress: Sendable, Hashable {
     /// Whether the host is a loopback name or address.
     package var isLoopback: Bool { IPAddress.isLoopback(urlHost: host) }
 
-    /// Normalizes an absolute address; nil for other text, user information, a bad escape or a byte beyond ASCII.
+    /// Normalizes an absolute http or https address.
+    ///
+    /// Creates nil for another text, and for an address with user information, a malformed escape or a byte outside ASCII.
     package init?(_ text: String) {
         let text = Array(text.utf8)
         guard text.allSatisfy({ (0x21...0x7E).contains($0) }), let colon = text.firstIndex(of: UInt8(ascii: ":")) else {
@@ -48,7 +52,7 @@ package struct ProofAddress: Sendable, Hashable {
         return (lowercased(text[..<hostEnd]), port == (isTLS ? 443 : 80) ? nil : port)
     }
 
-    /// Returns a path with uniform escapes and without dot segments; nil for a malformed escape.
+    /// Returns a path without dot segments, and with its escapes in one form; nil if an escape is malformed.
     package static func normalizedPath(_ text: some Collection<UInt8>) -> String? {
         var input = Array(text)[...]
         if isNormalized(input) { return String(decoding: input, as: UTF8.self) }
@@ -73,10 +77,9 @@ package struct ProofAddress: Sendable, Hashable {
         return String(decoding: withoutDotSegments(bytes), as: UTF8.self)
     }
 
-    /// Returns whether a path is already normalized, as nearly every path is.
+    /// Returns whether a path is surely normalized already, which is true for nearly every path.
     ///
-    /// For speed, the check is strict. A path with an escape, or with a segment that begins with a dot, counts as not
-    /// normalized.
+    /// The check is fast and strict: it returns false for each path with an escape, or with a segment that begins with a dot.
     private static func isNormalized(_ path: ArraySlice<UInt8>) -> Bool {
         guard path.first == slash else { return false }
         var last: UInt8 = 0
@@ -98,7 +101,7 @@ package struct ProofAddress: Sendable, Hashable {
                 continue
             }
             if isParent, !kept.isEmpty { kept.removeLast() }
-            // `/a/.` and `/a/b/..` end in a slash.
+            // If the last segment is `.` or `..`, the result has to end with a slash (`/a/.` becomes `/a/`).
             if index == segments.count - 1 { kept.append([]) }
         }
         return [slash] + kept.joined(separator: [slash])

@@ -1,6 +1,6 @@
 /// Checks the proofs of requests.
 ///
-/// Signatures are verified off the event loops, and each proof is accepted only one time.
+/// Signatures are verified off the event loops. Each proof is accepted only one time.
 struct ProofCheck: Sendable {
     let context: BrokerContext
 
@@ -8,12 +8,13 @@ struct ProofCheck: Sendable {
         ProofVerifier(vault: context.vault, origins: context.settings.proofOrigins, scope: context.memory.nonceScope)
     }
 
-    /// The nonce that the broker issues now.
+    /// The nonce that the broker gives to apps now.
     var nonce: String {
         ProofNonce.text(at: context.clock.now(), scope: context.memory.nonceScope, by: context.vault)
     }
 
-    /// Checks everything in a proof except its signature; throws `required` if the proof is missing.
+    /// Checks everything in a proof except its signature; throws the reason if a check fails, or `required` if the request
+    /// lacks a proof.
     func candidate(
         _ evidence: PresentedEvidence, token: Secret? = nil, tokenDigest: Digest? = nil, thumbprint: Digest? = nil
     ) throws(ProofRefusal) -> ProofVerifier.Candidate {
@@ -23,7 +24,7 @@ struct ProofCheck: Sendable {
             taken: context.memory.proofs, now: context.clock.now())
     }
 
-    /// Charges for the signature check of a session's proof, verifies the signature, and records the proof as used.
+    /// Charges the session and the address for a signature check, verifies the signature, and records the proof as used.
     func take(
         _ candidate: ProofVerifier.Candidate, of session: Digest, paidBy charge: ProofCharge
     ) async throws(BrokerProblem) {
@@ -35,7 +36,7 @@ struct ProofCheck: Sendable {
     ///
     /// For a request with an unsafe method, the proof is accepted only one time on all replicas together.
     ///
-    /// If the proof's nonce is in its second period, the answer brings a new nonce.
+    /// If the proof's nonce is in the second period of its life, the broker's answer contains a new nonce.
     func take(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
         if let refusal = await verified(candidate) { throw BrokerProblem(refusal) }
         try await takeVerified(candidate)
@@ -43,8 +44,8 @@ struct ProofCheck: Sendable {
 
     private func takeVerified(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
         do throws(ProofRefusal) {
-            // Record the proof in the process's memory first. The memory limits the proofs of one key, and thereby the rows
-            // that this key can cause in the store.
+            // Record the proof in the process's memory first, because the memory limits the number of proofs of one key. So
+            // this key can cause only a limited number of rows in the store.
             try context.memory.proofs.take(
                 candidate.name, of: candidate.thumbprint, nonce: candidate.nonce, now: context.clock.now())
         } catch { throw BrokerProblem(error) }
@@ -69,21 +70,21 @@ struct ProofCheck: Sendable {
         }
     }
 
-    /// Returns the fault in the signature of a session's proof; nil for a right signature.
+    /// Returns the fault in the signature of a session's proof; nil if the signature is right.
     ///
-    /// The check is charged before it is made.
+    /// The session and the address are charged before the check.
     func verified(
         _ candidate: ProofVerifier.Candidate, of session: Digest, paidBy charge: ProofCharge
     ) async throws(BrokerProblem) -> ProofRefusal? {
         try await charge.check(of: session) { await verified(candidate) }
     }
 
-    /// Returns the fault in a proof's signature; nil for a right signature.
+    /// Returns the fault in a proof's signature; nil if the signature is right.
     func verified(_ candidate: ProofVerifier.Candidate) async -> ProofRefusal? {
         await Self.verified(candidate, verifier)
     }
 
-    /// Verifies a signature off the event loops, because this takes some tens of microseconds.
+    /// Verifies a proof's signature off the event loops, because this takes some tens of microseconds.
     @concurrent private static func verified(
         _ candidate: ProofVerifier.Candidate, _ verifier: ProofVerifier
     ) async -> ProofRefusal? {
@@ -95,7 +96,9 @@ struct ProofCheck: Sendable {
 }
 
 extension BrokerProblem {
-    /// Creates the problem for refused evidence, which leaves the cookie and the session unchanged.
+    /// Creates the problem for refused evidence.
+    ///
+    /// The app's cookie and session stay as they are.
     package init(_ refusal: ProofRefusal) {
         switch refusal {
         case .required: self.init(.proofRequired, with: .proof(refusal))

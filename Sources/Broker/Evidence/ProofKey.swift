@@ -1,15 +1,15 @@
 /// The public P-256 key in a proof (RFC 7518 section 6.2.1).
 ///
-/// A point that is off the curve is accepted here, because the signature check rejects it. A separate check would cost much
-/// arithmetic.
+/// A point outside the curve is accepted here, because the signature check rejects it. A separate check would take much
+/// computing time.
 package struct ProofKey: Sendable, Hashable {
     /// The coordinates, 32 bytes each.
     package let x, y: [UInt8]
 
-    /// Members that only private or symmetric keys have (RFC 7518 section 6, RFC 9449 section 4.3 check 7).
+    /// The names of `jwk` members that only private or symmetric keys have (RFC 7518 section 6, RFC 9449 section 4.3 check 7).
     private static let secretMembers = ["d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"]
 
-    /// Creates a key from its coordinates; nil unless each has 32 bytes.
+    /// Creates a key from its coordinates; nil unless each of them has 32 bytes.
     package init?(x: [UInt8], y: [UInt8]) {
         guard x.count == 32, y.count == 32 else { return nil }
         self.x = x
@@ -27,7 +27,9 @@ package struct ProofKey: Sendable, Hashable {
         self.init(x: x, y: y)
     }
 
-    /// The text that the thumbprint covers, with the required members in the order of their names (RFC 7638 section 3).
+    /// The JSON text from which the thumbprint is computed.
+    ///
+    /// The text has the required members, sorted by name (RFC 7638 section 3).
     package var canonical: String {
         #"{"crv":"P-256","kty":"EC","x":"\#(Base64URL.encode(x))","y":"\#(Base64URL.encode(y))"}"#
     }

@@ -1,11 +1,13 @@
-/// The request that a proof has to match in method and address (`htm`, `htu`).
+/// The method and address that a proof has to match with `htm` and `htu`.
 package struct ProofTarget: Sendable {
     package enum Address: Sendable {
-        /// A path of this broker, as the request names it and without its query; the proof may name any of the broker's
-        /// origins.
+        /// A route of this broker.
+        ///
+        /// `path` is the path in the request, without its query. The proof's `htu` may begin with any of the broker's origins.
         case own(path: String)
-        /// The address of a backend that the app called. The backend sends the address to the broker, which checks the
-        /// proof. It is nil if it is malformed.
+        /// The address of the backend's route that the app called; nil if the address is malformed.
+        ///
+        /// The backend sends the address to the broker, and the broker checks the proof.
         case foreign(ProofAddress?)
     }
 
@@ -19,7 +21,7 @@ package struct ProofTarget: Sendable {
 
     /// Whether the method is safe (RFC 9110 section 9.2.1).
     ///
-    /// A used proof of a session's own key for a safe method is remembered only in this process. Other used proofs are also
-    /// recorded in the shared store.
+    /// Used proofs by a session's own key for a safe method are remembered only in this process. All other used proofs are also
+    /// recorded in the store that the replicas share.
     var isSafe: Bool { ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method) }
 }

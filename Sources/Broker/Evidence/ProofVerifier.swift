@@ -1,16 +1,16 @@
-/// Checks proofs, with the cheapest checks first.
+/// Checks a proof, with the cheapest checks first.
 ///
-/// The signature is checked last. Before this, the nonce must be valid. If the request presents a session, the proof must
-/// also fit the session's token and key.
+/// The signature is verified last. Before that, the nonce must be valid, and the proof must match the request's session token
+/// and key, if the request has a session.
 package struct ProofVerifier: Sendable {
-    /// The values that a proof has to match: the request, the session token and the key.
+    /// The request, the session token and the key that a proof has to match.
     package struct Demand: Sendable {
         package let target: ProofTarget
-        /// The session token that `ath` has to match; nil if `ath` is ignored, or if `tokenDigest` is given.
+        /// The session token that `ath` has to match; nil if the caller gives `tokenDigest` instead, or if `ath` is ignored.
         package let token: Secret?
-        /// The digest of the session token, for callers that have only the digest.
+        /// The digest of the session token that `ath` has to match, for callers that have only this digest.
         package let tokenDigest: Digest?
-        /// The thumbprint of the only accepted key, such as the session's key; nil if any key is accepted.
+        /// The thumbprint of the key that has to make the proof, for example the session's key; nil if any key is accepted.
         package let thumbprint: Digest?
 
         package init(
@@ -29,11 +29,11 @@ package struct ProofVerifier: Sendable {
         /// The thumbprint of the proof's key (RFC 7638).
         package let thumbprint: Digest
         package let nonce: ProofNonce
-        /// The digest of thumbprint and `jti`, which identifies the proof.
+        /// The digest of the key's thumbprint and the proof's `jti`, which identifies the proof.
         ///
         /// Used proofs are remembered by this digest.
         package let name: Digest
-        /// Whether the request's method is safe.
+        /// Whether the request's method is safe, for example `GET` (RFC 9110 section 9.2.1).
         package let isSafe: Bool
     }
 
@@ -42,14 +42,14 @@ package struct ProofVerifier: Sendable {
     /// The scope of the nonces that the verifier accepts.
     private let scope: NonceScope
 
-    /// Creates a verifier for a broker's addresses and for nonces of a scope.
+    /// Creates a verifier for proofs whose `htu` names one of `origins`, and whose nonce is of the given scope.
     package init(vault: any Vault, origins: ProofOrigins, scope: NonceScope = "") {
         self.vault = vault
         self.origins = origins
         self.scope = scope
     }
 
-    /// Makes all checks except that of the signature; throws the reason of the first that fails.
+    /// Makes all checks except that of the signature; throws the reason of the first check that fails.
     package func judge(
         _ proof: DPoPProof, _ demand: Demand, taken: TakenProofs, now: WallTime
     ) throws(ProofRefusal) -> Candidate {
@@ -64,7 +64,7 @@ package struct ProofVerifier: Sendable {
         }
         let thumbprint = vault.digest(Array(proof.key.canonical.utf8))
         if let expected = demand.thumbprint, expected != thumbprint { throw .key }
-        // The thumbprint always has 32 bytes, so different pairs of thumbprint and `jti` give different inputs for the
+        // Every thumbprint has 32 bytes, so different pairs of thumbprint and `jti` always give different inputs for the
         // digest.
         let name = vault.digest(thumbprint.bytes + Array(proof.identifier.utf8))
         try taken.look(name, nonce: nonce)
@@ -78,7 +78,7 @@ package struct ProofVerifier: Sendable {
         }
     }
 
-    /// Verifies the signature, which costs some tens of microseconds; throws `signature`.
+    /// Verifies the proof's signature, which takes some tens of microseconds; throws `signature` if it is wrong.
     package func verify(_ candidate: Candidate) throws(ProofRefusal) {
         let proof = candidate.proof
         guard vault.isES256Signature(proof.signature, over: proof.signingInput, by: proof.key) else { throw .signature }

@@ -1,19 +1,21 @@
-/// Registers the presence key of a session, a key that the device uses only after its user has confirmed (`PUT
-/// /v1/session/presence-key`).
+/// Registers the presence key of a session (`PUT /v1/session/presence-key`).
 ///
-/// A session keeps its first presence key. If the key could be replaced, the session's own key, which works without the user,
-/// would be enough to replace it.
+/// The device uses this key only after its user has confirmed.
+///
+/// A session keeps its first presence key. Otherwise a thief could replace it with the session's own key, which works without
+/// the user.
 package struct RegisterPresenceKey: Sendable {
-    /// The largest age of the user's sign-in, in seconds, at which a presence key may be registered.
+    /// The number of seconds after the user's sign-in within which a presence key may be registered.
     ///
-    /// Within this time, the person who holds the phone counts as the user who signed in.
+    /// During this time, the broker assumes that the person who holds the phone is the user who signed in.
     package static let longestAge: Int64 = 600
 
     private let context: BrokerContext
 
     init(_ context: BrokerContext) { self.context = context }
 
-    /// Throws `client_not_allowed` for a session that cannot have a presence key.
+    /// Throws `client_not_allowed` for an unbound session and for a child, because only a bound parent session can have a
+    /// presence key.
     package static func admits(_ session: LiveSession) throws(BrokerProblem) {
         guard session.facts.child == nil, session.binding != nil else {
             throw BrokerProblem(
@@ -22,10 +24,10 @@ package struct RegisterPresenceKey: Sendable {
         }
     }
 
-    /// Registers the key of a presence proof for a session whose own key was just proved, and returns the session with the new
-    /// key.
+    /// Registers the key that made a presence proof, and returns the session with this key.
     ///
-    /// If the same key is already registered, the proof is only used up.
+    /// The caller has checked a proof by the session's own key. If the same presence key is already registered, the presence
+    /// proof is only used up.
     package func register(
         _ evidence: PresentedEvidence, for given: LiveSession
     ) async throws(BrokerProblem) -> SessionView {
@@ -40,15 +42,16 @@ package struct RegisterPresenceKey: Sendable {
                     candidate, of: session.tokenDigest, paidBy: evidence.charge)
                 return try resume.view(of: session)
             }
-            // Check the sign-in before the proof is used up, because a new proof costs the user another prompt.
+            // If the sign-in is too old, refuse the call before the proof is used up. For another proof, the user would have to
+            // confirm again.
             let fresh = try await SignInCheck(context).require(
                 StepUpDemand(maximumAge: Self.longestAge), of: session)
             let candidate = try candidate(evidence, fresh)
             try await ProofCheck(context: context).takePresence(
                 candidate, of: fresh.tokenDigest, paidBy: evidence.charge)
             try await store(candidate, fresh)
-            // Read the session again. A step-up may have changed it since, and the version in the answer has to match the
-            // answer's other members.
+            // A step-up may have changed the session since it was read, so read it again. The version in the answer has to
+            // match the answer's other members.
             return try resume.view(of: try await resume.resume(fresh.tokenDigest))
         } catch {
             if let refusal = error.presence {
@@ -99,7 +102,7 @@ package struct RegisterPresenceKey: Sendable {
                 outcome: "done"))
         let result: PresenceCommitResult
         do throws(StoreFailure) { result = try await context.store.registerPresence(commit) } catch {
-            // The key may be stored although the call failed, so the cached session may be out of date.
+            // The store call failed, but the key may be stored nevertheless. So the session in the cache may be out of date.
             context.cache.remove([session.tokenDigest])
             throw BrokerProblem(error)
         }
@@ -115,7 +118,7 @@ package struct RegisterPresenceKey: Sendable {
             context.cache.remove([session.tokenDigest])
             try checkIsSame(candidate, try resume.open(other, of: session.row))
         case .ended:
-            // `resume` throws the reason of the session's end, which is in the row.
+            // The session has ended. `resume` reads the reason from the row and throws it.
             context.cache.remove([session.tokenDigest])
             _ = try await resume.resume(session.tokenDigest)
             throw BrokerProblem(.sessionRequired)

@@ -1,23 +1,24 @@
-/// A pass, which replaces the proof of a bound session's key for some minutes.
+/// A pass, which replaces proofs in the requests of a bound session for some minutes.
 ///
-/// A pass contains its end time and an HMAC over this time and the session's digest. The HMAC uses the index key, which does
-/// not rotate. A pass is made and checked without the store. The session itself is looked up as usual, so a pass is useless
-/// after the end of its session.
+/// A pass contains the time of its end, and an HMAC over this time and the digest of the session token. The HMAC uses the index
+/// key, which does not rotate. The broker makes and checks passes without the store. For each request, it also looks up the
+/// session as usual, so a pass is useless after the end of its session.
 package struct SessionPass: Sendable {
-    /// The end of the pass.
+    /// The time at which the pass ends.
     package let expiresAt: WallTime
 
-    /// Creates a pass that ends at a whole second.
+    /// Creates a pass whose end is rounded down to a whole second.
     package init(expiresAt: WallTime) { self.expiresAt = WallTime(seconds: expiresAt.seconds) }
 
-    /// Returns the text of a session's pass, 32 characters.
+    /// Returns the pass as text of 32 characters, for the session with this token digest.
     package func text(of session: Digest, by vault: some Vault) -> Secret {
         Secret(Base64URL.encode(Self.bytes(expiresAt) + Self.code(expiresAt, session, vault)))
     }
 
     /// Reads and checks a pass for a session.
     ///
-    /// Throws `pass` if the pass belongs to another session or was never issued, and `required` if it has ended.
+    /// Throws `pass` if the pass belongs to another session, or if the broker never issued it. Throws `required` if the pass
+    /// has ended.
     package init(_ text: Secret, of session: Digest, at now: WallTime, by vault: some Vault) throws(ProofRefusal) {
         guard let bytes = Base64URL.decode(text.reveal()), bytes.count == 24 else { throw .pass }
         let expiresAt = WallTime(seconds: bytes[..<8].reduce(Int64(0)) { $0 << 8 | Int64($1) })

@@ -1,4 +1,4 @@
-/// The presence key of a session, as it was registered.
+/// The presence key of a session, with the time of its registration.
 package struct SessionPresence: Sendable, Equatable {
     /// The key's thumbprint (RFC 7638).
     package let thumbprint: Digest
@@ -9,14 +9,14 @@ package struct SessionPresence: Sendable, Equatable {
         self.registeredAt = registeredAt
     }
 
-    /// The thumbprint as RFC 9449 section 6.1 writes it.
+    /// The thumbprint in base64url, in the form that RFC 9449 section 6.1 defines.
     package var jkt: String { Base64URL.encode(thumbprint.bytes) }
 }
 
 extension SessionPresence {
     private static let format: UInt8 = 1
 
-    /// The record to seal.
+    /// The bytes that are sealed and stored in the session's row.
     package var record: [UInt8] {
         var writer = RecordWriter(format: Self.format)
         writer.string(jkt)
@@ -24,7 +24,7 @@ extension SessionPresence {
         return writer.bytes
     }
 
-    /// Reads a record after it was opened.
+    /// Reads the bytes that were sealed in a session's row.
     package init(record bytes: [UInt8]) throws(RecordFailure) {
         var reader = try RecordReader(bytes, format: Self.format)
         guard let thumbprint = Base64URL.decode(try reader.string()).flatMap(Digest.init) else { throw .malformed }
@@ -33,14 +33,16 @@ extension SessionPresence {
 }
 
 extension ResumeSession {
-    /// Opens the presence key of a session; nil if the session has none.
+    /// Returns the presence key of a session, after opening its sealed value; nil if the session has no presence key.
     ///
-    /// If the sealed key was tampered with, the session ends, as for its other sealed values.
+    /// If the sealed value was tampered with, the session ends, as for every sealed value of a session.
     package func presence(of session: LiveSession) throws(BrokerProblem) -> SessionPresence? {
         try session.row.presence.map { stored throws(BrokerProblem) in try open(stored, of: session.row) }
     }
 
-    /// Opens a session's presence key, even if the key was stored after `row` was read.
+    /// Opens a sealed presence key.
+    ///
+    /// `row` may be an older state of the session, from before the key was stored.
     func open(_ stored: StoredPresence, of row: SessionRow) throws(BrokerProblem) -> SessionPresence {
         do {
             return try SessionPresence(
@@ -50,7 +52,7 @@ extension ResumeSession {
         }
     }
 
-    /// Returns the owner's view of a session, with its presence key.
+    /// Returns the session object for the session's owner, including the presence key.
     package func view(of session: LiveSession) throws(BrokerProblem) -> SessionView {
         var view = session.view
         view.presence = try presence(of: session)

@@ -1,15 +1,22 @@
-/// The device key that a sign-in request shows, and how far its proof was checked.
+/// The device key in a sign-in request, and how far the proof of this key was checked.
 enum SignInKey: Sendable {
-    /// The request has no good proof, or the client's mode is `off`.
+    /// The sign-in is without a device key, for one of two reasons: the client's mode is `off`; or the mode is `observe`, and
+    /// the proof is missing or bad.
     case none
-    /// The proof is good except for its signature, which is verified after the charge.
+    /// The proof has passed all checks except that of its signature.
+    ///
+    /// The signature is verified after the address was charged.
     case claimed(ProofVerifier.Candidate)
-    /// The client's mode is `observe`, so the proof is only counted, and a wrong signature is not refused.
+    /// The client's mode is `observe`.
+    ///
+    /// The proof's signature is checked only for the metrics, and a wrong one is accepted.
     case observed(ProofVerifier.Candidate)
-    /// The key's signature was verified.
+    /// The proof's signature was verified.
+    ///
+    /// The value is the thumbprint of the key.
     case proved(Digest)
 
-    /// The thumbprint of the key that the session would belong to.
+    /// The thumbprint of the key that the new session will belong to; nil if the session will be unbound.
     var thumbprint: Digest? {
         switch self {
         case .none, .observed: nil

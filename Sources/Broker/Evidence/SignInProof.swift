@@ -1,11 +1,16 @@
-/// Judges the proofs of sign-ins (`POST /v1/logins`, `/v1/sessions`, `/v1/registrations`) according to their client's mode.
+/// Checks the proofs in sign-in requests (`POST /v1/logins`, `/v1/sessions`, `/v1/registrations`), according to the client's
+/// binding mode.
 ///
-/// The cheap checks (`look`) come first and are free. Then the caller charges the address for the sign-in. This charge also
-/// pays for the signature check (`prove`, `demand`).
+/// The cheap checks (`look`) come first, and cost the address nothing. Then the caller charges the address for the sign-in.
+/// This charge includes the signature check that follows (`prove`, `demand`).
 struct SignInProof: Sendable {
     let context: BrokerContext
 
-    /// Makes the checks before the charge; throws if one fails and the client's mode requires a proof.
+    /// Makes all checks except that of the signature.
+    ///
+    /// These checks cost the address nothing.
+    ///
+    /// Throws if a check fails and the client's mode requires a proof.
     func look(
         _ evidence: PresentedEvidence, of client: ClientProfile, at provider: ProviderName
     ) throws(BrokerProblem) -> SignInKey {
@@ -16,17 +21,19 @@ struct SignInProof: Sendable {
         } catch {
             note(error.result, client.name, provider)
             if client.binding.mode == .enforce { throw BrokerProblem(error) }
-            // Under `observe`, the sign-in goes on without a refusal. So the app has to get its first nonce with this answer.
+            // Under `observe`, the sign-in goes on although its nonce is refused. The app would get its first nonce with a
+            // refusal, so it has to get the nonce with this answer instead.
             if error == .nonce { RequestScope.current?.givesNonce() }
             return .none
         }
     }
 
-    /// Verifies the signature of a proof that was charged for, and returns the thumbprint of the key that the session will
-    /// belong to; nil for an unbound session.
+    /// Verifies the signature of a proof after the address was charged.
     ///
-    /// A wrong signature is charged to the address like a wrong token. `payer` is the login, exchange or registration whose
-    /// charge pays for the first signature; nil if the caller has already charged for the signature.
+    /// Returns the thumbprint of the key that the session will belong to; nil for an unbound session.
+    ///
+    /// A wrong signature is also charged to the address as a wrong token. `payer` is the login, exchange or registration whose
+    /// charge includes the first signature check; nil if the caller has already charged for this check.
     func prove(
         _ key: SignInKey, of client: ClientName, at provider: ProviderName, paidBy payer: Digest?, _ charge: Charge
     ) async throws(BrokerProblem) -> Digest? {
@@ -35,7 +42,7 @@ struct SignInProof: Sendable {
         case .proved(let thumbprint): return thumbprint
         case .observed(let candidate):
             do throws(BrokerProblem) { try await take(candidate, client, provider, paidBy: payer, charge) } catch {
-                // Under `observe`, the proof is only counted, so its refusal is ignored.
+                // Under `observe`, the result of the check is only counted, so a refusal is ignored.
             }
             return nil
         case .claimed(let candidate):
@@ -44,9 +51,9 @@ struct SignInProof: Sendable {
         }
     }
 
-    /// Requires a proof for a bound login or registration, regardless of the client's present mode.
+    /// Requires a proof from the app of a bound login or registration, whatever the client's present mode is.
     ///
-    /// Returns the thumbprint of the key that made the proof. The caller compares it with the key of the login.
+    /// Returns the thumbprint of the key that made the proof. The caller compares this thumbprint with that of the login's key.
     func demand(
         _ evidence: PresentedEvidence, of client: ClientName, at provider: ProviderName, paidBy payer: Digest,
         _ charge: Charge

@@ -1,7 +1,7 @@
-/// A session's presence key in its row, which is a `SessionPresence` sealed as `.presence` for the row.
+/// A session's presence key as it is stored in the session's row, sealed for this row (`SessionPresence`, kind `.presence`).
 ///
 /// The key is sealed because it links sessions of one device. The type is a class, so that the rows of sessions without a
-/// presence key stay small. The sealed value is opened only when it is needed.
+/// presence key stay small. The sealed value is opened only when the presence key is needed.
 package final class StoredPresence: Sendable, Equatable {
     package let sealed: Sealed
 

@@ -1,21 +1,24 @@
 import Synchronization
 
-/// The proofs that this process has accepted, for refusing a second use.
+/// The proofs that this process has accepted, so that it refuses a second use of each.
 ///
-/// Each pair of thumbprint and `jti` is accepted only one time. The memory is bounded.
+/// A pair of thumbprint and `jti` identifies a proof. A proof is remembered for as long as its nonce is accepted.
 ///
-/// A proof is remembered for as long as its nonce is accepted. If a key has too many remembered proofs, its next proof is
-/// refused with `limited`. If the table is full, nonces from before the present minute are refused, so that the proofs with
-/// these nonces can be forgotten.
+/// The memory is bounded. If a key has too many remembered proofs, its next proof is refused with `limited`. If the table is
+/// full, nonces from before the present minute are refused from then on, and proofs with these nonces are forgotten.
 package final class TakenProofs: Sendable {
     /// The largest number of proofs that are remembered for one key.
     package static let maximumOfKey = 4096
-    /// The largest number of proofs that are remembered in total, in 24 MiB if each proof has a different key.
+    /// The largest number of proofs that are remembered in total.
+    ///
+    /// The proofs take 24 MiB if each proof has a different key.
     ///
     /// The hash tables have up to 8/3 as many slots as entries. A slot takes 16 bytes for a proof and 18 for a key.
     package static let maximum = 262_144
 
-    /// Sixteen bytes of a digest, either of a thumbprint and a `jti`, or of a thumbprint alone.
+    /// The first sixteen bytes of a digest.
+    ///
+    /// The digest is either of a thumbprint and a `jti`, or of a thumbprint alone.
     private struct Name: Hashable {
         let high, low: UInt64
 
@@ -27,15 +30,17 @@ package final class TakenProofs: Sendable {
     }
 
     private struct State {
-        /// The used proofs, by the minute of their nonce.
+        /// The used proofs, grouped by the minute of their nonce.
         var taken: [Int64: Set<Name>] = [:]
-        /// The number of used proofs of each key, by the minute of their nonce.
+        /// The number of used proofs of each key, grouped by the minute of their nonce.
         var ofKeys: [Int64: [Name: UInt16]] = [:]
         var count = 0
-        /// The earliest minute whose nonces are still accepted.
+        /// The earliest minute whose nonces are accepted.
+        ///
+        /// If the table is full, the present minute becomes the earliest.
         var earliest = Int64.min
 
-        /// Forgets the proofs with nonces from before a minute.
+        /// Forgets the used proofs whose nonce is from before a minute.
         mutating func forget(before minute: Int64) {
             for old in taken.keys where old < minute {
                 count -= taken.removeValue(forKey: old)?.count ?? 0
@@ -56,7 +61,9 @@ package final class TakenProofs: Sendable {
     /// The number of proofs that are remembered.
     package var count: Int { state.withLock(\.count) }
 
-    /// Checks, before the expensive signature check, whether a proof can still be accepted.
+    /// Throws if a proof was used before, or its nonce is too old.
+    ///
+    /// The caller asks this before the expensive signature check.
     package func look(_ name: Digest, nonce: ProofNonce) throws(ProofRefusal) {
         let verdict: ProofRefusal? = state.withLock { state in
             if nonce.minute < state.earliest { return .nonce }
@@ -65,15 +72,15 @@ package final class TakenProofs: Sendable {
         if let verdict { throw verdict }
     }
 
-    /// Records a proof whose signature is good as used; throws `replayed` if it was used before.
+    /// Records a proof with a right signature as used; throws `replayed` if the proof was used before.
     package func take(_ name: Digest, of key: Digest, nonce: ProofNonce, now: WallTime) throws(ProofRefusal) {
         let key = Name(key)
         let verdict: ProofRefusal? = state.withLock { state in
             let present = ProofNonce.minute(now)
             let oldest = ProofNonce.oldest(at: present)
             state.forget(before: oldest)
-            // The proof's nonce was valid in `judge`, but may have become too old since. Its minute's used proofs are
-            // forgotten by now, so refuse the proof.
+            // The nonce was accepted before the signature check (`judge`), but may be too old by now. The used proofs with
+            // nonces of its minute are already forgotten, so this proof may be a replay.
             if nonce.minute < max(state.earliest, oldest) { return .nonce }
             if state.taken[nonce.minute]?.contains(Name(name)) == true { return .replayed }
             guard state.ofKeys.values.reduce(0, { $0 + Int($1[key] ?? 0) }) < maximumOfKey else { return .limited }
@@ -91,7 +98,9 @@ package final class TakenProofs: Sendable {
         if let verdict { throw verdict }
     }
 
-    /// Forgets that a proof was used, for example because its request failed, so that the proof may be sent again.
+    /// Forgets that a proof was used, for example because the request failed.
+    ///
+    /// The app may then send the same proof again.
     func giveBack(_ candidate: ProofVerifier.Candidate) {
         let (key, minute) = (Name(candidate.thumbprint), candidate.nonce.minute)
         state.withLock { state in
@@ -103,37 +112,39 @@ package final class TakenProofs: Sendable {
     }
 }
 
-/// The nonce of a proof (RFC 9449 section 8): a minute, with an HMAC of this minute under the index key.
+/// The nonce of a proof (RFC 9449 section 8): the minute of its issue, with an HMAC of this minute under the index key.
 ///
-/// Nonces are checked by their HMAC, without a store, so each replica accepts the nonces of every other replica. The minute
-/// comes from the broker that issued the nonce, so the phone's own clock does not matter.
+/// A replica checks the HMAC without reading the store, so it accepts the nonces of every other replica in the same scope. The
+/// minute comes from the broker that issued the nonce, so the phone's own clock does not matter.
 package struct ProofNonce: Sendable, Hashable {
-    /// The number of minutes in a period.
+    /// The length of a period, in minutes.
     ///
-    /// A nonce is accepted in its own period and in the next period.
+    /// A nonce is accepted until the end of the period that follows the period of its issue.
     static let period: Int64 = 5
-    /// The longest life of a nonce: two periods and one minute.
+    /// The longest time for which a nonce is accepted: two periods and one minute.
     ///
     /// The minute is added because another replica's clock may be a minute ahead.
     package static let lifetime = Duration.seconds(11 * 60)
 
-    /// The minute since 1970 when the nonce was issued.
+    /// The minute of the nonce's issue, counted from 1970.
     package let minute: Int64
 
-    /// Whether the nonce is in its second period.
+    /// Whether the period of the nonce's issue has ended, so that the nonce is in the second and last period of its life.
     ///
-    /// If so, the answer brings a new nonce.
+    /// If so, the broker's answer contains a new nonce.
     package let isAging: Bool
 
-    /// Returns the nonce to issue at a moment.
+    /// Returns the nonce that the broker issues at a given time.
     ///
-    /// A nonce is accepted in its own scope only.
+    /// Only verifiers of the same scope accept this nonce.
     package static func text(at now: WallTime, scope: NonceScope = "", by vault: some Vault) -> String {
         let minute = Self.minute(now)
         return Base64URL.encode(bytes(minute) + scope.code(minute, at: minute, by: vault))
     }
 
-    /// Reads a nonce; nil if it was never issued, has ended, or is more than a minute in the future.
+    /// Reads a nonce from a proof.
+    ///
+    /// Creates nil if the broker never issued the nonce, if the nonce is too old, or if it is more than a minute in the future.
     package init?(_ text: String, at now: WallTime, scope: NonceScope = "", by vault: some Vault) {
         guard text.utf8.count == 16, let bytes = Base64URL.decode(text) else { return nil }
         let minute = bytes[..<4].reduce(Int64(0)) { $0 << 8 | Int64($1) }
@@ -144,13 +155,12 @@ package struct ProofNonce: Sendable, Hashable {
         isAging = minute / Self.period < present / Self.period
     }
 
-    /// Returns the first minute whose nonces are accepted in the present minute.
+    /// Returns the earliest minute of issue whose nonces are accepted in the minute `present`.
     static func oldest(at present: Int64) -> Int64 { (present / period - 1) * period }
 
-    /// Returns the number of the minute that contains a moment.
+    /// Returns the number of minutes since 1970 at a given time.
     ///
-    /// Moments before 1970 count as the first minute. Moments after the year 10135 count as the last minute that fits into a
-    /// nonce.
+    /// A time before 1970 counts as minute 0. A time after the year 10135 counts as the last minute that fits into a nonce.
     static func minute(_ now: WallTime) -> Int64 { min(max(now.seconds / 60, 0), Int64(UInt32.max) - 1) }
 
     private static func bytes(_ minute: Int64) -> [UInt8] {

@@ -24,7 +24,7 @@ package final class ChargeLedger: Sendable {
     static let paidSignatures = 16
     /// The time that the charge for an exchange stays in the book.
     ///
-    /// It is longer than the time for which a process may claim an exchange.
+    /// A claim of an exchange ends earlier.
     static let exchangeLifetime = Duration.seconds(60)
 
     private let logins: TokenBuckets
@@ -192,7 +192,7 @@ package final class ChargeLedger: Sendable {
 
 /// The present charges for one kind of item, for example for pending logins.
 ///
-/// They are found by item, by address and by network.
+/// The book finds them by item, by address and by network.
 ///
 /// The book is a value that the ledger's lock guards. `capacity` bounds its memory.
 struct ChargeBook {
@@ -256,8 +256,8 @@ struct ChargeBook {
         while first < order.count, order[first].until <= now {
             let key = order[first].key
             first += 1
-            // This entry of `order` may be from an earlier charge: the item was removed, and was charged again with a later
-            // expiry. In this case, keep the new charge.
+            // If the item was removed and then charged again with a later expiry, the entry in `order` belongs to the old
+            // charge. So keep the new charge.
             if let receipt = receipts[key], receipt.until <= now { remove(key) }
         }
         compact()
@@ -303,7 +303,7 @@ struct ChargeBook {
 struct PaidCounts {
     /// The time that the table keeps a key after its last call or check.
     ///
-    /// It is longer than a login or registration lasts.
+    /// A login or registration lasts a shorter time.
     private let lifetime: Duration
     private var counts: [Digest: (count: Int, until: Duration)] = [:]
     private var nextSweep = Duration.zero

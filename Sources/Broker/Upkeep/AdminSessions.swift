@@ -31,7 +31,7 @@ package struct AdminSessions: Sendable {
             limit: limit)
     }
 
-    /// Ends the session with a given handle; throws `not_found` if no session has this handle.
+    /// Ends the session with a given handle; throws `not_found` if the handle is unknown.
     package func end(handle: SessionHandle, actor: String) async throws(BrokerProblem) {
         try await audit("end_session", target: handle.text, actor: actor)
         let row: SessionRow?
@@ -58,7 +58,7 @@ package struct AdminSessions: Sendable {
     /// Some matching sessions may be left for a further call.
     package struct PartlyEnded: Sendable {
         package var ended = 0
-        /// The number of sessions that this process could not open and therefore did not end.
+        /// The number of sessions that stay alive because this process failed to open them.
         ///
         /// A newer version wrote them, or their key is missing.
         package var unreadable = 0
@@ -68,7 +68,8 @@ package struct AdminSessions: Sendable {
 
     /// Ends the unbound sessions that match a filter.
     ///
-    /// Five seconds after the call began, no further batch is begun, and the result contains a cursor for the next call.
+    /// Five seconds after the call began, the method stops at the end of a batch, and the result contains a cursor for the next
+    /// call.
     ///
     /// Each session is read and opened, because only its sealed facts show whether it is unbound.
     package func endUnbound(

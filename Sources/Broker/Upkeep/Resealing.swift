@@ -20,7 +20,7 @@ package final class Resealing: Sendable {
         package var key: String?
         /// The number of values to check.
         ///
-        /// It is an estimate until the state is `done`.
+        /// The number is an estimate until the state is `done`.
         package var total = 0
         package var seen = 0
         package var resealed = 0

@@ -6,7 +6,7 @@ import Synchronization
 /// therefore has a limit of its own:
 ///
 /// - A provider that answers quickly may get more and more calls at a time, up to its share.
-/// - If a provider answers slowly, its limit is halved. Calls that began before this do not halve the limit again.
+/// - If a provider answers slowly, its limit is halved. Only a call that begins later can halve the limit again.
 /// - If a call fails, the provider's limit becomes two.
 /// - A provider that answers 429 gets no calls until the end of the pause that it asked for.
 ///
@@ -43,7 +43,7 @@ final class RevocationSlots: Sendable {
         var restsUntil = Duration.zero
         /// The moment when `allowed` was last halved.
         ///
-        /// If a call began before this moment and is answered slowly, `allowed` is not halved again.
+        /// Only a call that began after this moment can halve `allowed` again.
         var slowedAt = Duration.zero
         /// The earliest due time of the next row of this provider that has to wait.
         var nextComesAt = Duration.zero
@@ -62,9 +62,7 @@ final class RevocationSlots: Sendable {
         var lanes: [ProviderName: Lane] = [:]
     }
 
-    /// The largest number of revocation calls in progress in total.
-    ///
-    /// It is also the largest number of outbox rows in a batch.
+    /// The largest number of revocation calls in progress in total, and of outbox rows in a batch.
     static let total = 128
     /// The largest number of revocation calls in progress at one provider.
     static let most = 24
@@ -75,7 +73,8 @@ final class RevocationSlots: Sendable {
     private static let slow = Duration.seconds(1)
     /// The pause after a 429 without `Retry-After`, and the longest pause that a provider can ask for.
     private static let (rest, longestRest) = (Duration.seconds(30), Duration.seconds(3600))
-    /// The shortest pause of a row if no call is free: `soon` at a normal provider, and `later` at a slow or failing one.
+    /// The shortest pause of a row that waits for a free call: `soon` at a normal provider, and `later` at a slow or failing
+    /// one.
     private static let (soon, later) = (Duration.milliseconds(250), Duration.seconds(2))
     /// The time between the due times of two waiting rows of one provider.
     ///
@@ -109,7 +108,7 @@ final class RevocationSlots: Sendable {
 
     /// Reserves a call at a provider for an outbox row.
     ///
-    /// Returns nil on success. If no call is free, returns how long the row has to wait.
+    /// Returns nil on success, or else how long the row has to wait for a free call.
     func begin(_ provider: ProviderName, share: Int, at moment: Duration) -> Duration? {
         state.withLock { state in
             var lane = state.lanes[provider] ?? Lane()
@@ -124,10 +123,10 @@ final class RevocationSlots: Sendable {
         }
     }
 
-    /// Returns the time that an outbox row has to wait if its call cannot begin now.
+    /// Returns the time that an outbox row has to wait until its call may begin.
     ///
-    /// Pass the pause for which the provider refuses calls; or nil if the provider accepts calls, but this process has no
-    /// reserved call left for the row.
+    /// Pass the pause for which the provider refuses calls; or nil if the provider accepts calls, but this process's reserved
+    /// calls are used up.
     func putOff(_ provider: ProviderName, for pause: Duration? = nil, at moment: Duration) -> Duration {
         state.withLock { state in
             state.lanes[provider, default: Lane()].wait(pause.map { max($0, Self.later) } ?? Self.soon, at: moment)

@@ -33,7 +33,7 @@ package struct Revocations: Sendable {
 
     /// Takes due outbox rows, and begins their provider calls in the background.
     ///
-    /// It takes at most as many rows as calls are free.
+    /// If fewer calls are free than rows are taken, the other rows are postponed.
     ///
     /// Returns the number of rows taken.
     package func begin() async throws(StoreFailure) -> Int {
@@ -69,7 +69,7 @@ package struct Revocations: Sendable {
 
     /// Takes a batch of due outbox rows.
     ///
-    /// Rows whose calls cannot begin now are postponed or removed.
+    /// Rows whose calls have to wait are postponed, and rows without a call to make are removed.
     ///
     /// Returns the rows whose calls can begin, each with its reserved call, and the number of all rows taken.
     private func take(_ limit: Int) async throws(StoreFailure) -> (begun: [Begun], count: Int) {
@@ -116,7 +116,7 @@ package struct Revocations: Sendable {
 
     /// Opens an outbox row and reserves a call at its provider.
     ///
-    /// If the call cannot begin, returns what happens to the row instead.
+    /// If the call has to wait or is unnecessary, returns what happens to the row instead.
     private func sort(_ row: OutboxRow, hasPlace: Bool, by deadline: Duration) -> Sorted {
         let stored: StoredTokens
         do {
@@ -141,7 +141,7 @@ package struct Revocations: Sendable {
     }
 
     fileprivate enum Outcome {
-        /// The row needs no further call.
+        /// The row's work is finished.
         case done
         /// The call failed for a temporary reason, so it is repeated.
         case again
@@ -192,7 +192,7 @@ package struct Revocations: Sendable {
 
     /// Emits the event that the store failed while rows were postponed or removed.
     ///
-    /// The rows that could not be changed are due again after their claim has lapsed.
+    /// If the write for a row failed, the row is due again after its claim has lapsed.
     private func notWritten(_ failure: StoreFailure) {
         context.events.emit(.storeFailed(operation: "outbox", detail: "\(failure)"))
     }
@@ -203,7 +203,7 @@ package struct Revocations: Sendable {
     private func settle(_ work: Begun) async throws(StoreFailure) -> Outcome {
         let (row, stored, provider) = (work.row, work.stored, work.provider)
         var answer = RevocationSlots.Answer.none
-        // Measure only the last provider call. The time of store operations must not make the provider seem slow.
+        // Measure only the last provider call, because a slow store would otherwise make the provider seem slow.
         var took = Duration.zero
         defer {
             let moment = context.clock.monotonic()
@@ -340,7 +340,7 @@ package struct Revocations: Sendable {
 }
 
 extension Revocations.Outcome {
-    /// Creates the outcome for an outbox row whose call failed; nil if the call succeeded or was not needed.
+    /// Creates the outcome for an outbox row whose call failed; nil if the call succeeded or was unnecessary.
     fileprivate init?(_ answer: RevocationSlots.Answer) {
         switch answer {
         case .none, .final: return nil

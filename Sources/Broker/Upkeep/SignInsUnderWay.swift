@@ -16,7 +16,7 @@ final class SignInsUnderWay: Sendable {
 
     /// Guards both tables.
     ///
-    /// They contain only exchanges and revocation calls in progress.
+    /// The tables contain only exchanges and revocation calls in progress.
     private let state = Mutex(State())
 
     /// Registers an exchange that is about to make a session, with the user and the sign-in of this session.
@@ -32,7 +32,7 @@ final class SignInsUnderWay: Sendable {
 
     /// Registers a revocation call that is about to be sent.
     ///
-    /// Returns false, and registers nothing, if the call would also end the tokens of a sign-in whose session is being stored.
+    /// Returns false if the call is forbidden, because it would also end the tokens of a sign-in whose session is being stored.
     func begin(_ row: Digest, _ reach: RevocationReach, from origin: SignInOrigin) -> Bool {
         state.withLock { state in
             if state.exchanges.values.contains(where: { reach.takes($0, from: origin) }) { return false }
@@ -41,6 +41,6 @@ final class SignInsUnderWay: Sendable {
         }
     }
 
-    /// Removes a revocation call that was answered, or was not sent.
+    /// Removes a revocation call that was answered or omitted.
     func end(_ row: Digest) { state.withLock { $0.calls[row] = nil } }
 }

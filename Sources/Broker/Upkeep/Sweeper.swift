@@ -35,7 +35,7 @@ package final class Sweeper: Sendable {
     ) async throws(StoreFailure) -> ClockStart {
         var marks = try await ClockMarks(context.store)
         if marks.lastSeen == nil || isTrusted {
-            // The store has recorded no time yet, or the operator vouches for the clock. So record the present time, for the
+            // At the first start with this store, or if the operator vouches for the clock, record the present time for the
             // comparison at later starts.
             try await ClockMarks.see(context.clock.now(), in: context.store)
             marks.lastSeen = nil
@@ -47,7 +47,7 @@ package final class Sweeper: Sendable {
     ///
     /// Returns the number of rows that were removed or changed; nil if another process sweeps.
     ///
-    /// While the clock is in doubt or uncertain, sessions and tombstones stay, and the store's mark is not moved. So the
+    /// While the clock is in doubt or uncertain, sessions and tombstones stay, and the store's mark stays unchanged. So the
     /// effects of a wrong clock can still be undone.
     package func sweep(limit: Int = 500) async throws(StoreFailure) -> Int? {
         // If this machine's clock differs from the store's clock, leave the sweep to another process.
@@ -58,8 +58,7 @@ package final class Sweeper: Sendable {
             try await context.store.acquireLease(
                 Self.lease, owner: owner, now: now, until: now.advanced(by: .seconds(90)))
         else {
-            // The process that holds the lease announces the lapses until now. So this process must not announce them again
-            // later.
+            // The process that holds the lease announces the lapses until now. So this process leaves these lapses out later.
             announced.withLock { $0 = max($0, lapsed) }
             return nil
         }

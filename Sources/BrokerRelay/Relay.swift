@@ -17,8 +17,8 @@ import NIOHTTP1
 /// Then the route writes `answer.status`, `answer.headers`, `answer.contentLength` and `answer.body`.
 ///
 /// `token` is called after the request has passed all checks. `token` is called again if the call needs another token
-/// (SEC-60). It receives the session in the state in which its sign-in was judged, which may be newer than the
-/// state given to `call`.
+/// (SEC-60). The closure receives the session in the state in which its sign-in was judged, which may be newer than the state
+/// given to `call`.
 ///
 /// If a body's announced length is at most 64 KiB, the relay reads the whole body into memory. It can then send the body
 /// again. Pass every body as `.stream` with its length.

@@ -12,7 +12,7 @@ struct RelayProof {
     private let address: String
     private var exchange: NonceExchange
 
-    /// Creates the proofs for calls to `target`, which is the path as sent; nil for a token that needs no proof.
+    /// Creates the proofs for calls to `target`, the path that is sent to the upstream; nil for a token that needs no proof.
     init?(
         _ token: AccessToken, _ proofs: RelayProofs?, _ upstream: UpstreamSettings, session: LiveSession, target: String
     ) {

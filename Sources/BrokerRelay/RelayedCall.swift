@@ -88,8 +88,8 @@ struct RelayedCall {
 
     /// The problem for a token that is bound to a certificate which is not shown to this upstream.
     ///
-    /// If the session is refreshable, this is `provider_unavailable`, because the next call refreshes the token for the new
-    /// certificate. Otherwise, or if the upstream uses plain http, every call fails with `upstream_not_allowed`.
+    /// If the session is refreshable and the upstream uses https, this is `provider_unavailable`, because the next call refreshes
+    /// the token for the new certificate. In all other cases, every call fails with `upstream_not_allowed`.
     private var certificateNotShown: BrokerProblem {
         let words = "the access token is bound to a certificate that this upstream is not shown"
         guard upstream.settings.base.isSecure, session.tokenHolder.row.refreshable else {

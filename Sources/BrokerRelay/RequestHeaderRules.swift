@@ -47,10 +47,10 @@ package enum RequestHeaderRules {
     ///   - extra: further names that may pass, in lower case.
     ///   - host: the upstream's authority.
     ///   - requestID: the broker's `X-Request-Id`.
-    ///   - span: the call's span, which replaces the app's; nil if tracing is off.
+    ///   - span: the call's span, which replaces the app's span; nil if tracing is off.
     ///   - credential: the field name and value that carry the token.
     ///   - proof: the field with the token's proof; nil if the token needs no proof.
-    /// - Returns: fields as HTTP/1 writes them.
+    /// - Returns: the fields in the type of NIO's HTTP/1 encoder.
     package static func headers(
         from fields: HTTPFields, extra: Set<String>, host: String, requestID: String,
         span: (any TraceSpan)? = nil, credential: (name: String, value: String),

@@ -8,8 +8,8 @@ package import NIOHTTP1
 package enum ResponseHeaderRules {
     /// The field names that are never sent to the app.
     ///
-    /// Such a field belongs to one hop, to the exchange between upstream and broker, or to the whole origin, which is the
-    /// broker's (decision 0016).
+    /// Such a field belongs to one hop, to the exchange between upstream and broker, or to the whole origin of the broker
+    /// (decision 0016).
     private static let dropped: Set<String> = [
         "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization",
         "proxy-authentication-info", "te", "trailer", "transfer-encoding", "upgrade", "content-length", "set-cookie",
@@ -125,7 +125,7 @@ package enum ResponseHeaderRules {
 
     /// Returns the status with its phrase.
     ///
-    /// Throws if the code is outside 200 to 599, or if the phrase has forbidden bytes.
+    /// Throws in two cases: the code is outside 200 to 599; or the phrase has forbidden bytes.
     package static func status(_ status: HTTPResponseStatus) throws(Fault) -> HTTPResponse.Status {
         guard (200...599).contains(status.code) else { throw .badStatus }
         guard case .custom(let code, let phrase) = status else {

@@ -44,7 +44,7 @@ enum UpstreamChallenge {
 
     /// Returns the parameters of a field's challenges (RFC 9110 section 11.6.1), with names in lower case.
     ///
-    /// Returns nil if the field does not parse, or if a challenge has a name twice.
+    /// Returns nil in two cases: the field does not parse; or a challenge has two parameters with one name.
     static func parse(_ field: String) -> [[(name: String, value: String)]]? {
         var parser = Parser(rest: Array(field.utf8)[...])
         return parser.challenges()

@@ -27,7 +27,7 @@ package struct UpstreamSettings: Sendable {
     package var hidesEmployees = false
     /// The sign-ins that some calls need.
     package var require: [UpstreamRequirement] = []
-    /// The API of the upstream's access tokens; nil for the session's own token.
+    /// The target whose token the upstream receives; nil for the session's own token.
     package var token: TokenTarget?
     /// Whether the broker passes on the upstream's own challenge for another sign-in (`challenges: pass`).
     package var passesChallenges = true

@@ -12,7 +12,7 @@ package struct ProgressRate: Sendable, Equatable {
     private let least: Int
     private let grace: Int64
     private let slice: Int64
-    /// The bytes of each tenth of the window, as a ring.
+    /// The bytes of each tenth of the window, as a ring buffer.
     private var bytes: [Int]
     /// The number of the current tenth, counted from the start.
     private var current: Int64 = 0

@@ -51,7 +51,7 @@ package final class HandshakeRoom: Sendable {
 
 /// The handler behind TLS that ends handshakes which are slow or exceed the limit.
 ///
-/// It also translates TLS's events about a connection's end into those of plain sockets.
+/// This handler also translates TLS's events about a connection's end into the events of plain sockets.
 final class HandshakeGuard: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer

@@ -165,7 +165,7 @@ package struct UpstreamConnection: Sendable, Equatable {
     /// Whether all bytes that arrived with the answer's end are decoded (`isQuiet`), and whether the reader has read the whole
     /// answer (`isTaken`).
     private var isQuiet = false, isTaken = false
-    /// The time when the call last made progress, or when the connection became idle.
+    /// The time of the last progress within a call; for an idle connection, the time when it became idle.
     private var since: Int64
 
     /// Creates a connection without a call, made at `now`.

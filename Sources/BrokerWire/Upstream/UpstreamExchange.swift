@@ -158,7 +158,7 @@ final class UpstreamExchange {
     /// The result for the task that waits for the answer's head.
     ///
     /// In three cases, the result is the head: a piece of the body has arrived; the answer is complete; or the wait for the body
-    /// is over. If the call has failed before that, the result is its failure. Nil means that the task must wait longer.
+    /// is over. If the call failed before all three, the result is its failure. Nil means that the task must wait longer.
     private var nextHead: Result<Head, UpstreamFailure>? {
         switch end {
         case .failure(let failure) where pieces.isEmpty && !isHeadDue: isSending ? nil : .failure(failure)

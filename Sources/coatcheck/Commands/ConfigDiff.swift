@@ -72,7 +72,7 @@ enum TargetPath {
         "new sign-ins request more than earlier ones. If the provider issues tokens only for requested APIs, earlier sessions "
         + "get `invalid_target` from it for these APIs (502 `provider_error`) until a step-up or a new sign-in"
 
-    /// Returns whether a path is a resource or scope of a `token` or of `tokens`.
+    /// Returns whether a path is the `resource` or `scope` of a target, which is a `token` or an entry of `tokens`.
     ///
     /// The paths below `exchange` are left out, because a token exchange leaves the sign-in's request unchanged.
     static func isOfSignIn(_ path: String) -> Bool {

@@ -106,7 +106,7 @@ struct Serve: AsyncParsableCommand {
 extension ClockStart {
     /// The result of comparing the clock with the last time that the store has seen, in words for an operator.
     ///
-    /// Nil if there is nothing to report, or if the comparison with the database's clock has already reported it.
+    /// Nil in two cases: there is nothing to report; or the comparison with the database's clock has already reported the fault.
     fileprivate var words: (message: String, detail: String)? {
         switch self {
         case .believed, .off: nil

@@ -27,7 +27,7 @@ struct EventLog: Sendable {
     }
 }
 
-/// Remembers for which providers a line was already logged, so that it is logged once.
+/// Remembers the providers whose line was already logged, so that the line is logged once for each provider.
 final class FirstTimes: Sendable {
     private let seen = Mutex<Set<ProviderName>>([])
 

@@ -65,7 +65,7 @@ final class ClockCheck: Sendable {
         }
     }
 
-    /// Logs a line when a doubt about the clock begins or ends, or when a kind of evidence for the clock appears or disappears.
+    /// Logs a line when one of these begins or ends: a doubt about the clock; or a kind of evidence that its time is right.
     private func tell() {
         let now = context.watch.standing(context.clock)
         let before = said.withLock { said in

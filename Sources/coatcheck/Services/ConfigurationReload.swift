@@ -29,7 +29,7 @@ struct ConfigurationReload: Sendable {
             take: { exchange.take($0) })
     }
 
-    /// Reads the file once; returns when the configuration was replaced or refused, or when the reading hangs.
+    /// Reads the file once; returns in three cases: the configuration was replaced; it was refused; or the reading hangs.
     func run() async {
         let isBegun = await reading.run { [load] in
             do throws(ConfigurationFailure) { return .success(try load()) } catch { return .failure(error) }

@@ -4,6 +4,6 @@
 struct ConfigScalar: Sendable {
     let text: String
     let line: Int?
-    /// Whether the scalar is unquoted, so that `true` and `1` can have their YAML types where these matter.
+    /// Whether the scalar is unquoted, so that `true` and `1` can have their YAML types in settings that distinguish types.
     var isPlain = true
 }

@@ -72,7 +72,7 @@ final class ConfigSection {
         guard !isAbandoned else { return [] }
         var meant: [String] = []
         for name in order where !asked.contains(name) {
-            // The nearest key that the file lacks is the better guess, because the intended key is probably missing.
+            // Prefer the nearest key that the file lacks, because a misspelt key is probably the only attempt to write it.
             let near =
                 Spelling.nearest(to: name, among: asked.filter { !has($0) }) ?? Spelling.nearest(to: name, among: asked)
             let known = pattern.isEmpty ? name : "\(pattern).\(name)"

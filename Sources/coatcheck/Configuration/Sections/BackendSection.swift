@@ -59,7 +59,8 @@ struct BackendSection: Sendable {
         self.settings = settings
     }
 
-    /// Reports settings that have no effect, or are missing, with the permissions in `may`.
+    /// Reports two kinds of faults: settings that have no effect with the permissions in `may`; and missing settings that these
+    /// permissions need.
     private static func check(
         _ section: ConfigSection, may: Set<BackendPermission>, forwards: Bool, slides: Bool, original: Bool,
         checksEvidence: Bool

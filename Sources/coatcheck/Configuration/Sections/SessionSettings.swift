@@ -36,7 +36,7 @@ struct SessionSettings: Sendable {
         cache = Self.cache(section)
     }
 
-    /// Reads `idle` and `absolute` of this section or of a client.
+    /// Reads `idle` and `absolute` in the section `session` or in the section of a client.
     static func lifetimes(_ section: ConfigSection, defaults: SessionLifetimes) -> SessionLifetimes {
         let longest = Duration.seconds(400 * 86_400)
         let idle = section.duration("idle", default: defaults.idle, in: .seconds(1)...longest)

@@ -73,8 +73,8 @@ struct ChunkedBody {
         if left == 0 { place = .dataEnd }
     }
 
-    /// Reads until one of these is reached: the input's end; the end of the last chunk's line; a fault; or at least `long` bytes of
-    /// one chunk's data.
+    /// Reads until one of these is reached: the input's end; the end of the last chunk's line; a fault; or at least `long`
+    /// bytes of one chunk's data.
     ///
     /// Shorter data is copied into `room`. Returns the number of bytes read and the number copied.
     private mutating func take(

@@ -36,7 +36,7 @@ struct BoundRouteTests {
         self.harness = harness
     }
 
-    /// The field for a proof by the phone.
+    /// Returns a proof by the phone, for the field `DPoP`.
     private func proof(_ path: String, _ identifier: String) throws -> String {
         try phone.proof(
             method: "POST", address: "https://auth.example.com" + path, identifier: identifier,

@@ -313,7 +313,7 @@ struct FamilyRouteTests {
 }
 
 extension HTTPFields {
-    /// The fields, followed by other ones.
+    /// Returns these fields, followed by the fields in `more`.
     fileprivate func with(_ more: HTTPFields) -> HTTPFields {
         var fields = self
         for field in more { fields.append(field) }

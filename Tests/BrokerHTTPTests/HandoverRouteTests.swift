@@ -260,7 +260,8 @@ struct HandoverRouteTests {
             let closed = try await harness.post(route, "{}", [.cookie: "__Host-coatcheck-web=\(token)"])
             #expect(closed.code == "client_not_allowed")
         }
-        // Each cookie opens only its own session.
+        // The page's token opens nothing as the app's cookie or as a bearer token. The app's token opens nothing as the page's
+        // cookie.
         let parentsToken = parent.token.reveal()
         for fields: HTTPFields in [
             [.cookie: "__Host-coatcheck=\(token)"], [.authorization: "Bearer \(token)"],

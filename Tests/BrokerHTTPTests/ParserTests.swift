@@ -163,7 +163,7 @@ struct AddressTests {
         now.advance(.seconds(20))
         #expect(buckets.take(one) == nil)
         #expect(buckets.take(one) != nil)
-        // An IPv6 client has a whole /64.
+        // An IPv6 client can use every address of its /64, so all of them share one bucket.
         for _ in 0..<3 { _ = buckets.take(try #require(IPAddress("2001:db8::1"))) }
         #expect(buckets.take(try #require(IPAddress("2001:db8::ffff"))) != nil)
     }

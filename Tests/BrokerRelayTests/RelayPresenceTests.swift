@@ -164,7 +164,7 @@ struct RelayPresenceTests {
                 #expect(presences.counts == Presences.Counts(judged: 1, taken: 1, givenBack: 1))
             }
         }
-        // The upstream has received the request.
+        // The call is cancelled after the upstream has received the request, so the proof stays used.
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
             try await connection.waitForClose()

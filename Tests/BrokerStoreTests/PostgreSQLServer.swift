@@ -9,7 +9,7 @@ import Testing
 /// They end with the test process: its pipe then closes, and `Tests/scenarios/support/postgresql` stops both at the end of its
 /// input.
 actor PostgreSQLServer {
-    /// The reason for a missing server.
+    /// The error if the tests have no PostgreSQL, with the reason.
     struct Missing: Error, CustomStringConvertible {
         let description: String
     }

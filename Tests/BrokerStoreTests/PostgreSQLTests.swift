@@ -69,7 +69,7 @@ struct PostgreSQLTests {
                 try PostgreSQLServer.execute(
                     "\(migration.sql); INSERT INTO schema_version VALUES (\(migration.version), 1)", in: url)
             }
-            // These statements are in docs/operate/upgrades.md.
+            // The commands that an operator runs before the migration are read from docs/operate/upgrades.md.
             let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
                 .deletingLastPathComponent()
             let file = root.appendingPathComponent("docs/operate/upgrades.md")
@@ -454,7 +454,7 @@ struct PostgreSQLTests {
                 return try await group.reduce(into: [Digest: Int]()) { $0[$1.0, default: 0] += $1.1 ? 1 : 0 }
             }
             #expect(grants.values.allSatisfy { $0 == 1 } && grants.count == 20)
-            // An answered sign-in is stored.
+            // Sign in until the connections are no longer killed, and keep the sessions whose sign-in the store answered.
             var answered: [SessionRow] = []
             while !isOver.withLock({ $0 }) {
                 let session = Rows.session()

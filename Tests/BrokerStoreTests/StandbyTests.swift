@@ -75,7 +75,7 @@ struct StandbyTests {
         try await store.signIn(kept)
 
         try server.command("failover")
-        // The connections find the new primary.
+        // After the failover, the store's connections have to find the new primary.
         var found: SessionRow?
         let end = ContinuousClock.now + .seconds(60)
         while found == nil, ContinuousClock.now < end, !Task.isCancelled {

@@ -146,7 +146,7 @@ struct TargetTokenContract {
             clock.advance(.seconds(1))
             let next = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(next.fence == claim.fence + 1)
-            // A newer token replaces the row.
+            // A row with a newer token for the same API replaces the first row.
             let newer = Rows.targetToken(of: session.tokenDigest, key: row.key, version: next.fence, "newer")
             #expect(try await store.keepTargetToken(newer, tokenVersion: 1, of: nil))
             #expect(try await store.targetToken(row.key, of: session.tokenDigest) == newer)

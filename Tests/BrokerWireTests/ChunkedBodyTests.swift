@@ -17,7 +17,7 @@ struct ChunkedBodyTests {
         var rest = ""
     }
 
-    /// Reads a text that arrives in parts.
+    /// Reads a chunked text that arrives in the given parts.
     private static func read(_ parts: [String]) -> Reading {
         var reader = ChunkedBody()
         var reading = Reading()

@@ -99,7 +99,7 @@ struct ListeningSocketTests {
         return Int(UInt16(bigEndian: address.sin_port))
     }
 
-    /// Answers every request with its name.
+    /// A service that answers every request with the service's name.
     private struct Named: WireService {
         let name: String
 

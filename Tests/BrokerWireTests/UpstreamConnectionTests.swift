@@ -107,7 +107,7 @@ struct UpstreamConnectionTests {
         Row(
             name: "the same, broken off", before: [get, closing, .body], event: .gone, effects: [.fail, .close],
             phase: .closed, failure: .broken),
-        // More bytes than the call requested.
+        // The upstream sends bytes that belong to no call.
         Row(name: "bytes without a call", before: [], event: .bytes, effects: .close, phase: .closed),
         Row(name: "bytes between calls", before: whole, event: .bytes, effects: .close, phase: .closed),
         Row(

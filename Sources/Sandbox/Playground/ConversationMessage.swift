@@ -29,7 +29,7 @@ struct ConversationMessage: Sendable {
     /// The curl line that repeats the request.
     var curl: String?
 
-    /// The message in the form for the page.
+    /// The message as JSON, as the page reads it.
     var json: JSON {
         var out: JSON = [
             "number": .int(number), "kind": .string(kind.rawValue), "from": .string(from.rawValue),

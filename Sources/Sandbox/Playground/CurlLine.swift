@@ -3,13 +3,13 @@ struct CurlLine: Sendable {
     /// The value that the line extracts from the answer, for later lines.
     enum Capture: Sendable {
         case nothing
-        /// `$URL`, the address that the browser opens.
+        /// The address that the browser opens, in the variable `$URL`.
         case authorizationURL
-        /// `$CALLBACK`, the address of the app to which the provider redirects.
+        /// The app's address to which the provider redirects, in the variable `$CALLBACK`.
         case callback
-        /// `$URL`, the address that the web view opens.
+        /// The address that the web view opens, in the variable `$URL`.
         case handover
-        /// `$KEY`, a registration's `state_key`.
+        /// The `state_key` of a registration, in the variable `$KEY`.
         case stateKey
     }
 

@@ -58,7 +58,7 @@ struct PhoneScreen: Sendable {
         } + [("refuse", "Refuse")]
     }
 
-    /// The screen in the form for the page.
+    /// The contents of the screen as JSON, as the page reads it.
     var json: JSON {
         [
             "view": .string(view.rawValue), "provider": .string(provider?.name ?? ""),

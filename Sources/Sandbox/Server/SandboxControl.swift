@@ -23,7 +23,7 @@ package struct SandboxControl: Sendable {
         }
     }
 
-    /// Removes the faults of a provider, or all.
+    /// Removes the faults of a provider; with nil, removes all faults.
     package func clearFaults(provider: String? = nil) {
         state.with { $0.faults.removeAll { provider == nil || $0.provider == provider } }
     }

@@ -3,6 +3,6 @@ struct RefreshToken: Sendable {
     var grant: String
     var expiresAt: Double
     var spent = false
-    /// The token that replaced this one.
+    /// The refresh token that replaced this token; nil if there is none.
     var successor: String?
 }

@@ -18,7 +18,7 @@ struct Settings: Sendable {
     func text(_ name: String) -> String { json[name]?.text ?? "" }
     func flag(_ name: String) -> Bool { json[name]?.flag ?? false }
 
-    /// A number of seconds, possibly fractional.
+    /// Returns a setting in seconds, possibly with a fraction.
     func seconds(_ name: String) -> Double {
         switch json[name] {
         case .int(let value): Double(value)

@@ -22,7 +22,7 @@ struct HTTPHarness: Sendable {
     let load = ServerLoad()
     var relay: Relay?
 
-    /// The records of the log.
+    /// Collects the records of requests that a broker would write into its log.
     final class Records: Sendable {
         private let list = Mutex<[RequestRecord]>([])
         func add(_ record: RequestRecord) { list.withLock { $0.append(record) } }
@@ -256,7 +256,7 @@ struct Reply: Sendable {
     /// The problem's code.
     var code: String? { json?["code"]?.string }
 
-    /// The faults as `pointer code`.
+    /// The faults in a problem's `errors`, each as the text `pointer code`.
     var faults: [String] {
         (json?["errors"]?.array ?? []).compactMap { item in
             guard let object = item.object else { return nil }

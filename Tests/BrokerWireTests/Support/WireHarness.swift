@@ -24,7 +24,7 @@ struct TestService: WireService {
 
     func answersWithoutHost(_ target: String) -> Bool { false }
 
-    /// Runs a listener of this service.
+    /// Runs a listener with this service, and passes its port to `body`.
     func run<Value: Sendable>(
         isSecure: Bool = false, limits: ConnectionLimits = ConnectionLimits(), heldBytes: Int? = nil,
         on group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton, _ body: (Int) async throws -> Value

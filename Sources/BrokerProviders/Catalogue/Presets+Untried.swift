@@ -114,9 +114,9 @@ extension Presets {
                 subject: "/user/encodedId", claims: [("name", "/user/displayName"), ("picture", "/user/avatar")])),
         scope: ["profile"])
 
-    // A sign-in identifies a HubSpot account (a "portal") instead of a person, because the only identity call that takes
-    // the token in a header returns the portal's id. The answer to a dead refresh token has `error: invalid_grant` and the
-    // older member `status`. HubSpot's support documents a second meaning of that `status`, so this preset ignores it
+    // A sign-in identifies a HubSpot account (a "portal") instead of a person. The only identity call that takes the token in
+    // a header returns the portal's id. The answer to a dead refresh token has `error: invalid_grant` and the older member
+    // `status`. HubSpot's support documents a second meaning of that `status`, so this preset ignores it
     // (developers.hubspot.com/changelog/new-oauth-v3-api-endpoints-and-standardized-error-responses).
     static let hubspot = Preset(
         name: "hubspot", displayName: "HubSpot", service: .oauth2,

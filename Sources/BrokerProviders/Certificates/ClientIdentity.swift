@@ -30,7 +30,7 @@ package final class ClientIdentity: Sendable {
     /// The certificate for connections that begin now.
     package var current: ClientCertificate { state.withLock { $0 } }
 
-    /// Shows the given certificate from now on; returns whether it differs from the previous one.
+    /// Shows the given certificate from now on; returns whether it differs from the previous certificate.
     package func renew(_ certificate: ClientCertificate) -> Bool {
         state.withLock { current in
             guard certificate.id != current.id else { return false }

@@ -16,7 +16,7 @@ struct AssertionSigner: Sendable {
     private let algorithmName: String?
     private let keyID: String?
 
-    /// Reads the key; throws unless it fits the algorithm.
+    /// Reads the key; throws unless the key fits the algorithm.
     init(_ settings: SigningKey) throws {
         let pem = settings.pem.reveal()
         switch settings.algorithm {

@@ -2,9 +2,9 @@ import Broker
 
 /// Caches a fetched document; all callers share one fetch at a time.
 ///
-/// The document is fresh for its lifetime. After that, it is used for another day if fetches fail or take long. A token with
-/// an unknown key id forces a fetch. Forced fetches are limited by small buckets, so that such tokens cannot make the broker
-/// flood a provider (SEC-27). The provider's tokens and strangers' tokens have separate buckets.
+/// The document is fresh for its lifetime. Afterwards, the document is used for another day if fetches fail or take long. A
+/// token with an unknown key id forces a fetch. Forced fetches are limited by small buckets, so that such tokens cannot make
+/// the broker flood a provider (SEC-27). The provider's tokens and strangers' tokens have separate buckets.
 actor CachedFetch<Value: Sendable> {
     typealias Fetched = (value: Value, lifetime: Duration)
 

@@ -39,7 +39,7 @@ struct ClientAuthenticator: Sendable {
     private static let assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
     private static let appleAudience = "https://appleid.apple.com"
 
-    /// Creates the authenticator of a client, and reads its key if it has one; throws if the key is unusable.
+    /// Creates the authenticator of a client, and reads the client's key, if any; throws if the key is unusable.
     init(
         _ client: ClientSettings, clock: BrokerClock, random: @escaping @Sendable (Int) throws -> [UInt8]
     ) throws {

@@ -6,7 +6,7 @@ struct EngineClient: Sendable {
     let authenticator: ClientAuthenticator
     /// The configured endpoint for revoking the client's grants.
     let revocation: EndpointURL?
-    /// The client's own connections; nil if its calls use the shared ones.
+    /// The client's own connections; nil if the client's calls use the connections that all providers share.
     let connections: ClientConnections?
     /// Makes the client's calls.
     var caller: ProviderCaller

@@ -104,8 +104,8 @@ struct Metadata: Sendable {
         }
         bindsToCertificates = document["tls_client_certificate_bound_access_tokens"]?.bool ?? false
         promisesIssuer = document["authorization_response_iss_parameter_supported"]?.bool ?? false
-        // Some servers write the value as text. Treat an unclear value as true, because a plain request would be weaker than
-        // a pushed one.
+        // Some servers write the value as text. Treat an unclear value as true, because a pushed request is more secure than a
+        // URL with all parameters.
         switch document["require_pushed_authorization_requests"] {
         case nil, .null, .bool(false), .string(""), .string("false"): requiresPushedAuthorization = false
         default: requiresPushedAuthorization = true
@@ -249,7 +249,8 @@ struct MetadataFetcher: Sendable {
         do throws(ProviderFailure) {
             primary = try await document(at: isOpenID ? openID : oauth, from: url)
         } catch {
-            // Some servers publish only the document of the other standard, so try that location too (RFC 8414 section 5).
+            // Some servers publish only the document of the other standard, so try the location of that document, too (RFC
+            // 8414 section 5).
             guard case .unusable = error, let other = try? await document(at: isOpenID ? oauth : openID, from: url)
             else { return .failure(error) }
             primary = other

@@ -3,7 +3,7 @@ import Broker
 extension OAuthEngine {
     /// Redeems a code with one call, which is repeated only if the server asks for another DPoP nonce.
     ///
-    /// With `verifiesIDToken`, the provider's keys are fetched first. If they are unreachable, the code stays unspent.
+    /// With `verifiesIDToken`, the provider's keys are fetched first. If the keys cannot be fetched, the code stays unspent.
     func redeem(
         _ grant: CodeGrant, verifiesIDToken: Bool, by deadline: Duration
     ) async throws(ProviderFailure) -> TokenSet {
@@ -33,7 +33,8 @@ extension OAuthEngine {
         do throws(ProviderFailure) {
             tokens = try answers(client, binding: binding).read(answer, now: clock.now())
         } catch {
-            // An empty body may mean a dead grant only for a refresh. For a code, it is a violation of the protocol.
+            // An empty body may mean a dead grant only in the answer to a refresh. In the answer to a code, an empty body
+            // violates the protocol.
             if case .rejected(let refusal) = error, refusal.isEmpty {
                 throw .unusable(detail: "token answer: \(answer.summary), no object")
             }
@@ -84,7 +85,7 @@ extension OAuthEngine {
     /// Makes the refresh call with DPoP proofs of a key.
     ///
     /// If the tokens have to be bound and the new access token is unbound, the access token is removed. The new refresh token
-    /// is kept, because it may be the only valid one.
+    /// is kept, because it may be the only valid refresh token.
     private func refresh(
         _ request: RefreshRequest, provedBy proof: ProofMaker, at endpoint: EndpointURL, client: EngineClient,
         by deadline: Duration

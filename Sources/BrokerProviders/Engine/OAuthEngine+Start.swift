@@ -96,7 +96,7 @@ enum AuthorizationURL {
         // Every OpenID sign-in needs an id_token, and the provider issues one only for the scope `openid`.
         var scope = openID && !request.scope.contains("openid") ? ["openid"] + request.scope : request.scope
         // Add the scopes of the client's targets, even if the app or the session to be stepped up has fewer scopes. Without
-        // them, the token endpoint would later refuse tokens for the targets.
+        // these scopes, the token endpoint would later refuse tokens for the targets.
         scope += client.settings.targetScope.filter { !scope.contains($0) }
         if !scope.isEmpty {
             pairs.append((client.wire.scopeParameter, scope.joined(separator: client.wire.scopeSeparator)))

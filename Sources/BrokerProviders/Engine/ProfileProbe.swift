@@ -5,7 +5,8 @@ extension OAuthEngine {
     /// Returns a fault for each requirement of the client's `profile` that the metadata does not promise.
     ///
     /// For a client without a `profile`, only two requirements are checked: a list of id_token algorithms, and tokens bound to
-    /// certificates. If one is missing, the result is only doubtful, because the provider may fulfil it anyway.
+    /// certificates. If a requirement is missing in the metadata, the result is only doubtful, because the provider may fulfil
+    /// the requirement anyway.
     func lacks(_ known: Metadata, _ client: ClientSettings, isOpenID: Bool) -> [ProbeResult] {
         let known = client.wire.connection.identity == nil ? known : known.withAliases(under: settings.endpoints)
         let (wire, profile) = (client.wire, client.wire.profile)

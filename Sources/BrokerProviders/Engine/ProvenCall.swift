@@ -17,11 +17,11 @@ final class ProvenCall: Sendable {
     let place: ProofNonces.Place
     private let nonces: ProofNonces
     private let clock: BrokerClock
-    /// Whether the call confirms an earlier one whose answer was lost.
+    /// Whether the call confirms an earlier call whose answer was lost.
     ///
-    /// After a refusal, the nonce that was sent is compared with the newest nonce, to find out whether it was outdated. A
-    /// confirming call compares with the nonce that was the newest when the call was sent, because other calls in the process
-    /// may get newer nonces meanwhile.
+    /// After a refusal, the sent nonce is compared with the newest nonce, to find out whether the sent nonce was outdated.
+    /// Other calls in the process may get newer nonces meanwhile. So a confirming call compares with the nonce that was the
+    /// newest when the call was sent.
     private let confirms: Bool
     /// Guards the state of the call's nonces.
     private let state: Mutex<State>

@@ -88,7 +88,7 @@ extension OAuthEngine {
         for client in settings.clients where client.wire.profile == nil {
             let name = client.profile.name.text
             let method = client.authentication.method
-            // `none` means that the client does not authenticate. Many servers that accept public clients omit it from the
+            // `none` means that the client does not authenticate. Many servers that accept public clients omit `none` from the
             // list (RFC 8414 section 2).
             if method != "none", let listed = known.tokenMethods, !listed.contains(method) {
                 fault(

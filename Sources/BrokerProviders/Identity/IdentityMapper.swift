@@ -16,7 +16,7 @@ enum IdentityMapper {
 
     /// The claims that are only shown to people.
     ///
-    /// Half a surrogate pair in one of them becomes U+FFFD.
+    /// Half a surrogate pair in one of these claims becomes U+FFFD.
     static let displayClaims: Set<String> = ["name", "given_name", "family_name", "middle_name", "nickname"]
 
     /// Returns the wanted claims that the answer has, if identities may contain values of their type.
@@ -58,8 +58,8 @@ enum IdentityMapper {
 
     /// Returns the claims of the first source, and the further claims that only the second source has.
     ///
-    /// `email_verified` comes from the same source as the e-mail address. If that source lacks it, a false from the other
-    /// source is used, but never a true.
+    /// `email_verified` comes from the same source as the e-mail address. If that source has no `email_verified`, the other
+    /// source's value is used if it is false, but never if it is true.
     static func merged(
         _ first: [(name: String, value: JSONValue)], with second: [(name: String, value: JSONValue)]
     ) -> [(name: String, value: JSONValue)] {

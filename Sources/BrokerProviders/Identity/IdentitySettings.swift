@@ -35,7 +35,7 @@ package struct IdentitySettings: Sendable {
         self.emailsURL = emailsURL
     }
 
-    /// The claims kept from an OpenID identity, unless the configuration names others.
+    /// The claims that are kept of an OpenID identity, unless the configuration names other claims.
     package static let standardClaims: [(name: String, pointer: String)] = [
         "name", "given_name", "family_name", "preferred_username", "email", "email_verified", "picture", "locale",
     ].map { ($0, "/" + $0) }

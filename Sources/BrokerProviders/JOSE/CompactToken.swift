@@ -65,8 +65,8 @@ struct CompactToken: Sendable {
         guard let name = header["alg"]?.string, let algorithm = SignatureAlgorithm(name: name),
             allowed.contains(algorithm)
         else { throw .identityRejected(detail: "token algorithm not allowed") }
-        // The broker supports no extension, so a critical one makes the token invalid (RFC 7515 section 4.1.11). `b64` is
-        // such an extension (RFC 7797 section 6).
+        // The broker supports no extension, so a critical extension makes the token invalid (RFC 7515 section 4.1.11). `b64`
+        // is such an extension (RFC 7797 section 6).
         guard header.present("crit") == nil else { throw .identityRejected(detail: "token has critical extensions") }
         guard header.present("b64") == nil else { throw .identityRejected(detail: "token has b64 without crit") }
         if let type = header.present("typ") {

@@ -3,7 +3,7 @@ import Broker
 /// The claim `sid`, which is the provider's own id of a sign-in.
 ///
 /// The store contains only the keyed digest of the `sid`, so the `sid` may be long. Some servers encrypt a whole session into
-/// it.
+/// the `sid`.
 enum SignInID {
     private static let longest = 4096
 

@@ -25,7 +25,7 @@ struct TokenKeys: Sendable {
         }
     }
 
-    /// Loads the keys before a code is sent; throws if they are unavailable.
+    /// Loads the keys before a code is sent; throws if the keys are unavailable.
     func warm() async throws(ProviderFailure) { _ = try await cache.current() }
 
     /// Returns the number of usable keys.
@@ -33,8 +33,8 @@ struct TokenKeys: Sendable {
 
     /// Throws `identityRejected` unless the token's signature verifies.
     ///
-    /// Newer keys are fetched if `mayFetch` permits the fetch, in two cases: no key is suitable; or the token names no key and
-    /// its signature does not verify. The fetch counts against the bucket of `cause`. If that fetch had already begun for
+    /// Newer keys are fetched in two cases: no key is suitable; or the token names no key and its signature does not verify.
+    /// `mayFetch` must permit the fetch. The fetch counts against the bucket of `cause`. If that fetch had already begun for
     /// another caller, one more fetch may follow.
     func verify(
         _ token: CompactToken, for cause: FetchCause = .provider, mayFetch: @escaping @Sendable () -> Bool = { true }

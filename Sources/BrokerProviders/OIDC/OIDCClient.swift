@@ -95,7 +95,7 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
     ) async throws(ProviderFailure) -> LogoutNotice {
         let wires = engine.settings.clients.map(\.wire.idToken)
         let algorithms = wires.flatMap(\.algorithms)
-        // The `typ` of a logout token is `JWT` or `logout+jwt`, and some servers omit it (docs/providers/real-servers.md).
+        // The `typ` of a logout token is `JWT` or `logout+jwt`, and some servers omit `typ` (docs/providers/real-servers.md).
         let parsed = try CompactToken(token.reveal(), allowed: algorithms, types: ["jwt", "logout+jwt"])
         let rules = LogoutTokenRules(
             issuer: engine.settings.issuer ?? "", clients: engine.clientIDs,

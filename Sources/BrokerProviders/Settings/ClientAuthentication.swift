@@ -10,7 +10,7 @@ package enum ClientAuthentication: Sendable {
     case clientSecretPost(Secret)
     /// `blank_secret_basic`: `base64(id + ":")` for Clever's legacy iOS client.
     ///
-    /// An empty secret differs from an absent one.
+    /// The secret is empty, which differs from a missing secret.
     case blankSecretBasic
     /// `client_secret_jwt`, with `client_secret` (RFC 7523, HS256).
     case clientSecretJWT(Secret)

@@ -15,7 +15,7 @@ package struct TokenRequestSettings: Sendable {
     package var headers: [(name: String, value: String)]
     /// `idempotency_key`: whether `X-Idempotency-Key` is sent.
     ///
-    /// Cloudentity uses it to recognise a repeated call.
+    /// Cloudentity uses this header field to recognise a repeated call.
     package var idempotencyKey: Bool
 
     package init(

@@ -10,7 +10,7 @@ package struct WireSettings: Sendable {
     /// The setting `par` (RFC 9126).
     package enum PushedAuthorization: String, Sendable { case off, optional, required }
 
-    /// The setting `profile`; nil if it is absent.
+    /// The setting `profile`; nil without a profile.
     package var profile: ConformanceProfile?
     /// The setting `basic_encoding`.
     package var basicEncoding: BasicEncoding

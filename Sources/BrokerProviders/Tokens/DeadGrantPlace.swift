@@ -18,8 +18,9 @@ package struct DeadGrantPlace: Sendable, Equatable {
         self.statuses = statuses
     }
 
-    /// Returns whether an answer has one of the values at the place; if the pointer matches the entries of a list, every entry
-    /// must have one of the values.
+    /// Returns whether an answer has one of the values at the place.
+    ///
+    /// If the pointer matches the entries of a list, every entry must have one of the values.
     func isFound(in answer: JSONObject, _ status: Int) -> Bool {
         guard statuses.contains(status) else { return false }
         let path = pointer.split(separator: "/", omittingEmptySubsequences: false).dropFirst()

@@ -63,7 +63,7 @@ enum OAuthErrorParser {
         }
     }
 
-    /// Reduces a code to RFC 6749 section 5.2's alphabet and at most 64 characters, because it goes into logs.
+    /// Reduces a code to RFC 6749 section 5.2's alphabet and at most 64 characters, because the code is logged.
     static func reduced(_ text: String) -> String {
         let bytes = text.utf8.prefix(64).filter { (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }
         return bytes.isEmpty ? "invalid_request" : String(decoding: bytes, as: UTF8.self)

@@ -39,8 +39,8 @@ struct TokenAnswer: Sendable {
 
     /// Parses the answer to a refresh with a target.
     ///
-    /// If only the refresh token is usable, it is returned with an empty access token, because it may be the only valid one.
-    /// The set's `refusal` then has the reason.
+    /// If only the refresh token is usable, it is returned with an empty access token, because it may be the only valid
+    /// refresh token. The set's `refusal` then has the reason.
     func rotated(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         var tokens = try read(answer, now: now)
         guard let refusal = tokens.refusal else { return tokens }
@@ -207,7 +207,7 @@ struct TokenAnswer: Sendable {
 /// Reads a lifetime in all formats that providers send (SEC-21). It may be absent, zero, negative, fractional, a text, huge,
 /// or a point in time.
 enum Lifetime {
-    /// The longest lifetime that is accepted, in seconds; a longer one is reduced to this.
+    /// The longest lifetime that is accepted, in seconds; a longer lifetime is reduced to this value.
     static let longest: Int64 = 400 * 86_400
     /// The smallest number of seconds that counts as a time since 1970 instead of a duration.
     private static let earliestMoment: Double = 1_000_000_000

@@ -14,7 +14,7 @@ enum AnswerLimits {
         return limits
     }
 
-    /// Replaces AsyncHTTPClient's decoder by one with limits, before any byte is sent on a new connection.
+    /// Replaces AsyncHTTPClient's decoder by a decoder with limits, before any byte is sent on a new connection.
     @Sendable static func apply(to channel: any Channel) -> EventLoopFuture<Void> {
         channel.eventLoop.flatSubmit {
             do {

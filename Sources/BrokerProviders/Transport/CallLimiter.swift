@@ -39,7 +39,7 @@ package final class CallLimiter: Sendable {
         return rest > .zero ? rest : nil
     }
 
-    /// Counts a call as in progress; throws `notSent` if the breaker or the maximum refuses it.
+    /// Counts a call as in progress; throws `notSent` if the breaker refuses the call, or if too many calls are in progress.
     ///
     /// Every call that began must be ended with `end`.
     func begin() throws(ProviderFailure) {

@@ -1,7 +1,8 @@
 /// Decides whether a provider may be called (SEC-120).
 ///
-/// The breaker is closed until consecutive failures open it. It is open for a pause that doubles up to a minute. Then it is
-/// half open for one probe. The type is pure, because the caller passes the monotonic time.
+/// The breaker is closed until consecutive failures open it. An open breaker refuses calls for a pause. Each failed probe
+/// doubles the pause, up to a minute. After the pause, the breaker is half open for one probe. The type is pure, because the
+/// caller passes the monotonic time.
 package struct CircuitBreaker: Sendable, Equatable {
     /// The breaker's state.
     package enum State: Sendable, Equatable {

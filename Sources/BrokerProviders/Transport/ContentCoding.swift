@@ -2,7 +2,7 @@ import CZlib
 
 /// Decodes the content coding of a provider's answer (RFC 9110 section 8.4.1): gzip, x-gzip and deflate.
 ///
-/// The limit applies to the total output of all the answer's members, so a small answer cannot become a large one.
+/// The limit applies to the total output of all gzip members, so a small answer cannot become a large body.
 enum ContentCoding {
     /// The reason why a body is unusable.
     enum Failure: Error, Equatable {

@@ -6,8 +6,8 @@ import NIOSSL
 
 /// The AsyncHTTPClients of one certificate, or of calls that show no certificate.
 ///
-/// Each address policy has one `HTTPClient` for single calls and one that keeps its connections. They close after the last
-/// call that uses them.
+/// Each address policy has one `HTTPClient` for single calls and one that keeps its connections. These clients close after the
+/// last call that uses them.
 final class HTTPClients: Sendable {
     private let single: [AddressPolicy: HTTPClient]
     private let pooled: [AddressPolicy: HTTPClient]

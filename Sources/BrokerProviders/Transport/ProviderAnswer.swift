@@ -29,7 +29,7 @@ struct ProviderAnswer: Sendable {
         return String(type.filter { $0 != " " && $0 != "\t" }).lowercased()
     }
 
-    /// Returns the time that the provider asks the broker to wait; nil without one, or if it is longer than an hour.
+    /// Returns the time that the provider asks the broker to wait; nil if the answer has no such time, or more than an hour.
     ///
     /// The sources are `Retry-After`, in whole seconds or as a date, and then `X-RateLimit-Reset` as Unix time (Clever,
     /// GitHub).

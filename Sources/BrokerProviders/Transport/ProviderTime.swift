@@ -46,7 +46,7 @@ struct ProviderTime: Sendable {
 
     /// Returns the time in an answer's fields, if there is exactly one `Date`.
     ///
-    /// An answer with an `Age` gives nil, because caches add it to old answers.
+    /// An answer with an `Age` gives nil, because caches add `Age` to stored answers.
     static func evidence(in fields: HTTPHeaders) -> WallTime? {
         let dates = fields["Date"]
         guard dates.count == 1, fields["Age"].isEmpty else { return nil }

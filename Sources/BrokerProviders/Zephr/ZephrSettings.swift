@@ -2,7 +2,7 @@ package import Broker
 
 /// The settings that only `kind: zephr` has.
 ///
-/// Most of them exist because Zephr's documents leave the behaviour open.
+/// Most of these settings exist because Zephr's documents leave the behaviour open.
 package struct ZephrSettings: Sendable {
     /// `start`: whether the app opens the start URL itself, or the broker fetches the start URL and returns the address that
     /// the answer names.

@@ -202,7 +202,7 @@ struct MutualTLSTests {
         try await serving(authority) { sandbox in
             sandbox.control.set(client: "cid-1", of: "oidc", Self.san)
             sandbox.control.set(client: "cid-2", of: "oidc", Self.san)
-            // All clients share one transport, as in one process.
+            // All clients share one transport, as they do in a broker process.
             let http = ProviderHTTP()
             func client(_ id: String, _ identity: ClientIdentity) throws -> OIDCClient {
                 try Support.client(settings(sandbox, authority, identity, id: id), http: http)
@@ -295,7 +295,7 @@ private enum Files {
 }
 
 extension Support {
-    /// Makes a client with its own or a given transport.
+    /// Makes a provider client with the given transport, or with a new one.
     ///
     /// Calls `refused` each time that a server refuses the client's certificate.
     fileprivate static func client(

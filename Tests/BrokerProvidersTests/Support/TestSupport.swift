@@ -81,7 +81,7 @@ enum Support {
             idempotencyKey: String(repeating: "k", count: 43), recovering: recovering)
     }
 
-    /// The failure that a call throws; nil if it throws none.
+    /// The failure that a call throws; nil if the call throws nothing.
     ///
     /// Any other error fails the test.
     static func failure<Value>(_ call: () async throws -> Value) async -> ProviderFailure? {

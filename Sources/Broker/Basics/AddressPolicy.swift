@@ -6,7 +6,7 @@ package enum AddressPolicy: Sendable, CaseIterable {
     case publicOnly
     /// Only loopback addresses are allowed, because the configured URL names one.
     case loopbackOnly
-    /// Any address is allowed, because the configuration marks the other side as internal, or an outbound proxy makes the
+    /// Any address is allowed, because the configuration marks the called server as internal, or an outbound proxy makes the
     /// connection.
     case any
 

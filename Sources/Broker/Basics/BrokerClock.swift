@@ -2,7 +2,7 @@
 package struct BrokerClock: Sendable {
     /// The calendar time, for rows and lifetimes.
     package let now: @Sendable () -> WallTime
-    /// The time since some fixed moment; it never goes back and serves for deadlines (SEC-128).
+    /// The monotonic time since some fixed moment, for deadlines (SEC-128).
     package let monotonic: @Sendable () -> Duration
     /// Waits; throws `CancellationError` if the task is cancelled.
     package let sleep: @Sendable (Duration) async throws -> Void

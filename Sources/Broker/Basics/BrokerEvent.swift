@@ -27,7 +27,7 @@ package enum BrokerEvent: Sendable {
     /// `counted` is the error of a refusal that may mean a dead grant; it is empty if the answer had no body.
     case refreshFailed(
         provider: ProviderName, client: ClientName, session: SessionHandle, reason: String, counted: String?)
-    /// The refresh ended the session, because the provider refused for good, or the tokens are now another user's.
+    /// The refresh ended the session, because the provider's refusal was permanent, or the tokens are now another user's.
     case refreshEndedSession(provider: ProviderName, client: ClientName, session: SessionHandle, reason: EndReason)
     /// The provider's answer to a request for another API's token has no usable access token. The refresh token in the answer is
     /// kept.

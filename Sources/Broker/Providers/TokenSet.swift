@@ -65,7 +65,7 @@ extension TokenSet {
 
     /// Returns the set without its bindings, for revoking its tokens.
     ///
-    /// A revocation needs no proof. It shows the certificate that the client has at that time.
+    /// A revocation needs no proof. The call shows the certificate that the client has at that time.
     package var withoutKey: TokenSet {
         var set = self
         set.key = nil

@@ -4,7 +4,8 @@
 /// this one.
 package enum EndReason: String, Sendable, CaseIterable {
     case loggedOut = "logged_out"
-    /// Logged out by an app that takes the user's browser to the provider's log-out page itself. It is shown as `logged_out`.
+    /// Logged out by an app that takes the user's browser to the provider's log-out page itself. Apps and backends see this
+    /// reason as `logged_out`.
     case loggedOutInBrowser = "logged_out_in_browser"
     case loggedOutElsewhere = "logged_out_elsewhere"
     case replaced

@@ -2,8 +2,8 @@ import Synchronization
 
 /// A session that was alive when it was read a moment ago.
 ///
-/// Many requests share the cached object, so the type is a class. Its facts and its access token are opened only one time.
-/// Its refresh token stays sealed.
+/// Many requests share the cached object, so the type is a class. The session's facts and access token are opened only one time.
+/// The refresh token stays sealed.
 package final class LiveSession: Sendable {
     /// The session's row.
     ///

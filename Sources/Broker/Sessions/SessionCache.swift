@@ -140,7 +140,7 @@ package final class SessionCache: Sendable {
         _ = consume dead
     }
 
-    /// The number of entries that were dropped because of their age since the process began.
+    /// The number of entries, since the process began, that were dropped because of their age.
     package var released: Int { state.withLock { $0.released } }
 
     /// The number of sessions in the cache.

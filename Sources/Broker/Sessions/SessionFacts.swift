@@ -19,11 +19,11 @@ package struct SessionFacts: Sendable {
     package var thumbprint: Digest?
     /// The session's parent, kind and name; nil for a top-level session.
     package var child: ChildFacts?
-    /// The version of the access token from a step-up that brought no refresh token; nil if all tokens of the session come
-    /// from one sign-in.
+    /// The version of the access token from a step-up that brought no refresh token; nil if all tokens of the session come from
+    /// one sign-in.
     ///
-    /// Access tokens with a higher version come from the kept refresh token, so they belong to the grant of the sign-in
-    /// before the step-up.
+    /// The session then keeps its older refresh token. Access tokens with a higher version come from that refresh token, so they
+    /// belong to the grant of the sign-in before the step-up.
     package var lentVersion: Int64?
     /// The last step-up; nil before the first step-up, or if an older release has sealed the facts again since then.
     package var lastStepUp: StepUpNote?
@@ -48,7 +48,7 @@ package struct SessionFacts: Sendable {
 
     /// Returns a child's facts, with identity and scope taken from its parent.
     ///
-    /// After the child was made, a step-up may have changed the identity, and a refresh the scope.
+    /// After the child was made, a step-up may have changed the identity, and a refresh may have changed the scope.
     func inheriting(_ parent: SessionFacts) -> SessionFacts {
         var facts = self
         facts.subject = parent.subject

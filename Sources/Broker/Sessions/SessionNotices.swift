@@ -127,7 +127,7 @@ package final class SessionNotices: Sendable {
 
     /// Notifies a session's followers that the session is over.
     ///
-    /// The reason is nil if the session is unknown by now.
+    /// The reason is nil if the store no longer has the reason, for example because the session's row was deleted.
     func end(_ tokenDigest: Digest, _ reason: EndReason?) {
         let followers = state.withLock { state in
             state.sessions[tokenDigest].map { Array($0.followers.values) } ?? []

@@ -40,7 +40,8 @@ package final class SessionUse: Sendable {
         }
         guard let session else { return }
         guard now >= session.lapsesAt else { return sessions.slide(session) }
-        // A late byte does not revive a lapsed session, but other calls may have kept the session alive.
+        // A late byte does not revive a lapsed session. But other calls may have kept the session alive, so read its end from the
+        // store.
         let sessions = sessions
         sessions.context.spawner.spawn("slide") {
             guard let until = try? await sessions.storedLapse(of: session.tokenDigest) else { return }

@@ -139,7 +139,7 @@ struct ExchangeCalls: Sendable {
         }
         let identity: ProviderIdentity
         do throws(ProviderFailure) { identity = try await provider.account(of: session, by: exchange.deadline) } catch {
-            // The look-up leaves the Zephr session as it is, so it may be repeated after a lost response.
+            // The look-up leaves the Zephr session unchanged, so the look-up may be repeated after a lost response.
             if case .lost(let detail) = error {
                 throw await settlement.release(.retryable(status: 0, retryAfter: nil, detail: detail), counting: true)
             }

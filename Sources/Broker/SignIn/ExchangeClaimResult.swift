@@ -4,6 +4,6 @@ package enum ExchangeClaimResult: Sendable, Equatable {
     case claimed(ExchangeRow)
     /// The exchange already exists, with this row.
     case existing(ExchangeRow)
-    /// Another exchange has used up the login or registration, or it was burned, or it has expired.
+    /// The login or registration was used up by another exchange, was burned, or has expired.
     case gateClosed
 }

@@ -48,10 +48,10 @@ struct IDTokenForward: Sendable {
         token.lastIndex(of: ".").map { String(token[..<$0]) } ?? token
     }
 
-    /// Charges the exchange, and verifies the token; nil if its exchange already exists.
+    /// Charges the exchange and verifies the token; returns nil if an exchange of the token already exists.
     ///
-    /// The token of an existing exchange may have expired since, so it stays unverified. The outcome is repeated to its
-    /// starter only.
+    /// The token may have expired since that exchange was made, so it stays unverified. The outcome is repeated to the starter
+    /// only.
     private func identity(
         _ token: HandedIDToken, _ provider: any IDTokenTaking, _ key: Digest, _ charge: Charge
     ) async throws(BrokerProblem) -> ProviderIdentity? {

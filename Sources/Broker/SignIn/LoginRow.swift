@@ -8,7 +8,7 @@ package struct LoginRow: Sendable, Equatable {
         case pending = 0
         /// The exchange in `exchange` has used up the login.
         case claimed = 1
-        /// The login was ended by an error callback, or because another party than its starter tried to finish it.
+        /// The login was ended by an error callback, or because a party other than its starter tried to finish it.
         case burned = 2
     }
 

@@ -12,9 +12,10 @@ struct SessionCap: Sendable {
         self.context = context
     }
 
-    /// Returns whether another session would exceed the limit; the session that it replaces is not counted.
+    /// Returns whether a new session would exceed the limit.
     ///
-    /// Logins that check the limit at the same time may each add a session beyond it.
+    /// The session that the new one replaces is left out of the count. Logins that check the limit at the same time may each add
+    /// a session beyond it.
     func isReached(_ row: SessionRow, replacing: Digest?) async throws(StoreFailure) -> Bool {
         var after: SessionCursor?
         var count = 0

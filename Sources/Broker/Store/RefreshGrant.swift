@@ -3,7 +3,8 @@ package struct RefreshGrant: Sendable, Equatable {
     package let fence: Int64
     /// The time since a lapsed claim of this token version was last taken over; nil if there was no take-over.
     package let takenOverFor: Duration?
-    /// Whether a claim of the previous token version was taken over, so its refresh token may have been sent twice.
+    /// Whether a claim of the previous token version was taken over, so the refresh token of that version may have been sent
+    /// twice.
     package let takenOverBefore: Bool
     /// Whether a refresh call for this token version was sent and its answer lost.
     package let answerLost: Bool

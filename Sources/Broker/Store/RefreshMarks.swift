@@ -87,9 +87,9 @@ package struct RefreshMarks: Sendable, Equatable {
 
     /// Returns the refresh marks of a former process, converted for the present process, which began at `begun`.
     ///
-    /// The former process is gone, so its claims have lapsed and their owners are dead. Its monotonic times are useless in this
-    /// process, so the periods start again at `now`. If a provider asked for a pause, the rest of the pause that was stored
-    /// counts from `begun`.
+    /// The former process is gone, so its claims have lapsed and their owners are dead. The monotonic times of the former process
+    /// are useless here, so the periods start again at `now`. If a provider asked for a pause, the rest of the pause that was
+    /// stored counts from `begun`.
     package func inherited(at now: Duration, by begun: Duration, holdFor: Duration?) -> RefreshMarks {
         var marks = self
         if claimUntil != nil {

@@ -65,7 +65,8 @@ struct PairInHand: Sendable {
             claim.failed("commitRefresh", failure)
         }
         if case .outgrown = end {
-            // A step-up has replaced the grant. Its new refresh token may be a different one, or the very token in this pair.
+            // A step-up has replaced the grant. The new grant's refresh token may be another token, or the very token in this
+            // pair.
             await pair.revoke(
                 of: SignInOrigin(pair.session.row),
                 meanwhile: BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))
@@ -103,7 +104,7 @@ struct PairInHand: Sendable {
 
     /// Returns the pair to be written over the session's present tokens, which have changed under the same version.
     ///
-    /// They change in two cases: a step-up that kept the grant replaced the access token; or the tokens were sealed again.
+    /// The tokens change in two cases: a step-up that kept the grant replaced the access token; or the tokens were sealed again.
     ///
     /// If a step-up has deleted the stored token for the target, that token stays deleted, and is requested again.
     private func overPresentTokens() async throws -> PairInHand {

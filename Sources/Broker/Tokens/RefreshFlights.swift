@@ -10,7 +10,7 @@ final class RefreshFlights: Sendable {
     private static let capacity = 20_000
     /// Guards the flights and the times until which refreshes are held back.
     ///
-    /// If there are too many of these times, all are forgotten, because the rows contain them as well.
+    /// If there are too many of these times, this process drops them all, because the rows contain them as well.
     private let state = Mutex(State())
 
     /// Returns the session's refresh in progress, and whether the caller has to run it because it is new.

@@ -188,7 +188,7 @@ enum RefreshTiming {
 
     /// Whether a token has expired since it was issued.
     ///
-    /// A token that had already expired when it was issued does not count, because the next token would be the same.
+    /// A token that had already expired when it was issued does not count, because the next token would have expired too.
     static func hasRunOut(_ access: AccessToken, at now: WallTime) -> Bool {
         access.expiresAt.map { access.issuedAt < $0 && $0 <= now } ?? false
     }

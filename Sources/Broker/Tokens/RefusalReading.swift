@@ -27,7 +27,7 @@ struct RefusalReading: Sendable {
         if refusal.isAboutProof { return .unusable }
         if !call.provesGrant, refusal.isAboutTarget { return .rejected(.target) }
         // Keep this rule before all rules that end the session. A refusal with a `doubt` may concern the proof or the
-        // certificate, so the grant may live. Another call now would be just as uncertain.
+        // certificate, so the grant may live. The result of another call now would be just as unclear.
         if refusal.doubt != nil, refusal.mayMeanDeadGrant { return .rejected(.counted(enough: isEnough)) }
         if refusal.isInvalidGrant {
             // The server that refused the nonce may have spent the refresh token before its refusal. This refusal therefore

@@ -232,7 +232,7 @@ struct RelayRouteTests {
         }
     }
 
-    /// Limits that soon end a slow upload: after the first tenth of a second, it needs a rate of at least 1 KiB a second.
+    /// Limits that soon end a slow upload: after the first tenth of a second, an upload has to bring at least 1 KiB a second.
     private static let impatient: @Sendable (inout HTTPConfiguration) -> Void = { configuration in
         configuration.limits.relayRateWindow = .milliseconds(1000)
         configuration.limits.relayRateGrace = .milliseconds(100)

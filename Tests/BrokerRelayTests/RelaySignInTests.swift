@@ -142,7 +142,7 @@ struct RelaySignInTests {
         }
     }
 
-    /// Makes a call. The test gives out access tokens that are named after the subject of their session.
+    /// Makes a call. An access token is named after the subject of the session for which the relay requests the token.
     private func call(_ fixture: RelayFixture, _ method: HTTPRequest.Method) async throws -> RelayResponse {
         try await fixture.relay.call(
             try fixture.request(method, "/x"), session: fixture.session, signIns: fixture.signIns,

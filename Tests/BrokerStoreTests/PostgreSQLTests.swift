@@ -160,7 +160,8 @@ struct PostgreSQLTests {
         try await withReplicas(2) { stores, _ in
             let time = try await stores[0].time()
             let wall = WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
-            // A wrong unit or time zone would make a difference of at least half an hour. A busy machine causes only seconds.
+            // If the store read the server's time in a wrong unit or time zone, it would differ by at least half an hour. A
+            // busy machine causes only seconds.
             #expect(wall.since(time) < .seconds(60) && time.since(wall) < .seconds(60))
             let (live, ended) = (Rows.session(), Rows.session())
             for session in [live, ended] { try await stores[0].signIn(session) }
@@ -755,7 +756,7 @@ struct PostgreSQLTests {
     }
 }
 
-/// The events in their order.
+/// Records names of events, in the order in which they happen.
 private final class Order: Sendable {
     private let names = Mutex<[String]>([])
     func note(_ name: String) { names.withLock { $0.append(name) } }

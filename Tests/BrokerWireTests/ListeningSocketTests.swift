@@ -38,7 +38,8 @@ struct ListeningSocketTests {
         "A service manager passes a descriptor that is no open, listening TCP socket → refused, and the message has its number"
     )
     func refuses() throws {
-        // The number is above the system's limit, so a concurrent test cannot have a descriptor with this number.
+        // `Int32.max` is above the system's limit for descriptors. So a concurrent test cannot have a descriptor with this
+        // number.
         #expect(Self.refusal(of: .max) == "descriptor \(Int32.max) is not open")
         let file = open("/dev/null", O_RDONLY)
         #expect(Self.refusal(of: file) == "descriptor \(file) is not a socket")

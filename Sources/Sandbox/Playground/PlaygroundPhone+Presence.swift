@@ -98,8 +98,8 @@ extension PlaygroundPhone {
         )
     }
 
-    /// Sends a request as a thief: with copies of all the phone's cookies, and a proof of the device key if the request needs
-    /// one.
+    /// Sends a request as a thief, who has copies of all the phone's cookies. If the request needs a proof, it has one by the
+    /// device's key.
     private func asThief(_ request: PlaygroundRequest) async -> PlaygroundAnswer? {
         var request = request
         request.who = "thief"

@@ -8,15 +8,15 @@ package struct Fault: Sendable {
     package var name: String
     /// The remaining number of requests that the fault affects; nil means all.
     package var times: Int?
-    /// Milliseconds for `slow`, `slow-after` and `hang`.
+    /// The delay in milliseconds, for the faults `slow`, `slow-after` and `hang`.
     package var delayMilliseconds: Int?
-    /// Status for `status`, `redirect`, `dead-grant` and `userinfo-not-yet`.
+    /// The answer's status, for the faults `status`, `redirect`, `dead-grant` and `userinfo-not-yet`.
     package var status: Int?
-    /// Body for `status`; the description for `error-callback`.
+    /// The answer's body for the fault `status`; the error description for the fault `error-callback`.
     package var body: String?
-    /// Header fields that `status`, `redirect` and `headers` set in the answer.
+    /// The header fields that the faults `status`, `redirect` and `headers` set in the answer.
     package var headers: [(String, String)]
-    /// Target of `redirect`.
+    /// The target of the fault `redirect`.
     package var location: String?
     /// A further value, for the faults that need one.
     package var value: JSON?

@@ -20,7 +20,7 @@ final class SandboxState: Sendable {
         storage.withLock(body)
     }
 
-    /// Unix time, plus the control API's offset.
+    /// The sandbox's time in Unix seconds, moved by the offset that the control API sets.
     var now: Double { Date().timeIntervalSince1970 + with { $0.clockOffset } }
 
     /// The configured base URL, or else the listener's.

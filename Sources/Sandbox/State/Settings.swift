@@ -1,4 +1,4 @@
-/// A provider's settings: its defaults, overridden by the control API.
+/// A provider's settings: the provider's defaults, with the values that the control API has set.
 ///
 /// Lifetimes are in seconds.
 struct Settings: Sendable {

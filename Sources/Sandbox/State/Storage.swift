@@ -33,7 +33,8 @@ struct Storage: Sendable {
 
     /// Deletes expired access tokens, codes that expired ten minutes ago, and spent refresh tokens without a valid successor.
     ///
-    /// A call deletes only if there are more than 100,000 access tokens, and later whenever their number has doubled.
+    /// The first deletion happens above 100,000 access tokens. Each later one happens when their number has doubled since the
+    /// last deletion.
     mutating func prune(now: Double) {
         guard accessTokens.count > pruneAbove else { return }
         accessTokens = accessTokens.filter { $0.value.expiresAt > now }

@@ -74,7 +74,7 @@ package enum Base64URL {
                         written += 1
                     }
                 }
-                // A canonical text leaves fewer than six bits, all of them zero.
+                // A canonical text leaves fewer than six unused bits, and all of them are zero.
                 isSound = bits < 6 && buffer & ((1 << bits) - 1) == 0
             }
         }

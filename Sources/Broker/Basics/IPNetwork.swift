@@ -62,7 +62,7 @@ extension IPAddress {
     /// The address by which limits identify a client; an IPv6 client has a whole /64, so its first address is used.
     package var limitKey: IPAddress { isIPv4 ? self : IPAddress(high: high, low: 0) }
 
-    /// The networks around the address that have limits, smallest first; for IPv4, only the address itself.
+    /// The networks with limits that contain the address, smallest first; for IPv4, only the address itself.
     package var limitedNetworks: [LimitedNetwork] {
         if isIPv4 { return [LimitedNetwork(level: .address, address: self, prefix: 32)] }
         return [

@@ -19,7 +19,7 @@ package struct RedirectURI: Sendable, Hashable {
     /// The port's digits, as they are written in the text.
     private let portText: String?
 
-    /// Creates a redirect URI of a custom scheme that is known to be well formed.
+    /// Creates a redirect URI from a text with a custom scheme that is known to be well formed.
     init(unchecked text: String) {
         self.text = text
         scheme = ""

@@ -49,7 +49,7 @@ extension Duration {
 
 /// A moment in the proleptic Gregorian calendar, in UTC.
 ///
-/// The fields are computed here for speed, because every answer contains such a time, and a session object five.
+/// The fields are computed here for speed, because every answer contains such a time, and a session object contains five.
 struct CivilTime {
     let year: Int64
     let month: Int64

@@ -47,8 +47,8 @@ struct AppLoginForward: Sendable {
         }
         let verifier = try verifier(of: client, input)
         try Self.checkScope(input.scope, client)
-        // If the app was killed during the sign-in, it has lost its stored state. So a missing or wrong state leads to a
-        // fresh login.
+        // If the app was killed during the sign-in, it has lost its stored state. So a missing or wrong state leads to a fresh
+        // login instead of an error.
         let states = (callback.parameters["state"], input.state)
         switch states {
         case (nil, nil) where client.pkce == .required: break

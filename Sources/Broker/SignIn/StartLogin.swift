@@ -103,7 +103,7 @@ package struct StartLogin: Sendable {
         return only
     }
 
-    /// Charges a login, verifies its proof and makes it; the charge comes before all expensive work.
+    /// Charges a login, verifies its proof, and makes the login; the charge comes before all expensive work.
     ///
     /// Every start of a login calls this method.
     private func begin(

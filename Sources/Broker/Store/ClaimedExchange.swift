@@ -10,8 +10,8 @@ struct ClaimedExchange: ClaimedRow {
 
     /// The lapsed claims that only their owners may continue now.
     ///
-    /// If this process is still working on the exchange, every lapsed claim of it is spared. The process may have been suspended
-    /// for longer than the claim lasts.
+    /// If this process is still working on the exchange, every lapsed claim of the exchange is spared. The process may have been
+    /// suspended for longer than the claim lasts.
     var spared: SparedClaims {
         guard !context.memory.exchanges.contains(key) else { return .all }
         return context.memory.store.spared(context.settings.claimLifetime, at: context.clock.monotonic())

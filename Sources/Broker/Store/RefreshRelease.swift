@@ -3,7 +3,7 @@ package struct RefreshRelease: Sendable {
     package let tokenDigest: Digest
     package let tokenVersion: Int64
     package let fence: Int64
-    /// The time during which no further claim is granted.
+    /// The time after the release during which no further claim is granted.
     package let holdBack: Duration
     /// Whether a refresh call was sent and its answer lost.
     package let answerLost: Bool

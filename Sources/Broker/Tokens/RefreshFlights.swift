@@ -116,7 +116,7 @@ final class SharedFlight: Sendable {
         }
     }
 
-    /// Gives the outcome to the callers that wait, and to all later ones.
+    /// Gives the outcome to the callers that wait, and to all later callers.
     func answer(_ outcome: Outcome) {
         let waiters = state.withLock { state in
             state.outcome = outcome

@@ -124,8 +124,8 @@ package struct RefreshTokens: Sendable {
 extension BrokerContext {
     /// Returns whether tokens can be used now, according to the certificate that they are bound to.
     ///
-    /// Tokens that are bound to a certificate can be used only while their client shows this certificate. For nil, the tokens
-    /// are bound to no certificate and can be used.
+    /// Tokens that are bound to a certificate can be used only while their client shows this certificate. `certificate` is nil
+    /// for other tokens, which can always be used.
     func shows(_ certificate: String?, _ provider: ProviderName, _ client: ClientName) -> Bool {
         guard let certificate else { return true }
         return (providers[provider] as? any CertificateShowing)?.certificate(of: client) == certificate

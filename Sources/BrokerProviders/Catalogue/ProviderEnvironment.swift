@@ -5,7 +5,9 @@ struct ProviderEnvironment: Sendable {
     let http: ProviderHTTP
     let clock: BrokerClock
     let random: @Sendable (Int) throws -> [UInt8]
-    /// The nonces for the broker's DPoP proofs. They are kept when the configuration is reloaded.
+    /// The nonces for the broker's DPoP proofs.
+    ///
+    /// The nonces are kept when the configuration is reloaded.
     let nonces: ProofNonces
     /// Called with a detail for the log when a server refuses a client's certificate.
     let certificateRefused: @Sendable (ProviderName, ClientName, String) -> Void

@@ -95,8 +95,9 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
             accessToken: request.tokens.accessToken, expiresAt: engine.clock.now().advanced(by: own.defaultLifetime))
     }
 
-    /// Reads the user from `/me`, even if OpenID Connect is on, because imported tokens have no id_token. Both `/me` and an
-    /// id_token name the same user id.
+    /// Reads the user from `/me`, even if OpenID Connect is on, because imported tokens have no id_token.
+    ///
+    /// Both `/me` and an id_token name the same user id.
     package func identifyImported(
         _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {

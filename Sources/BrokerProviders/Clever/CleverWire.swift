@@ -25,8 +25,9 @@ enum CleverWire {
         return result
     }
 
-    /// Returns the address that opens a login in the Clever app. The address has the app's own scheme, and the parameters of
-    /// `url`.
+    /// Returns the address that opens a login in the Clever app.
+    ///
+    /// The address has the app's own scheme, and the parameters of `url`.
     static func appURL(_ url: String, sdkVersion: String) -> String {
         let query = url.firstIndex(of: "?").map { url[url.index(after: $0)...] } ?? ""
         return "com.clever://oauth/authorize?" + query + "&sdk_version=" + FormPairs.encode(sdkVersion)

@@ -100,7 +100,9 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
 
     package func importFault(_ tokens: ImportedTokens) -> FieldFault? { nil }
 
-    /// Refreshes an imported token pair with the client's id. The refresh succeeds only if the pair belongs to this client.
+    /// Refreshes an imported token pair with the client's id.
+    ///
+    /// The refresh succeeds only if the pair belongs to this client.
     ///
     /// An access token without a refresh token counts as one of Clover's legacy tokens, which never expire. Such a token is
     /// exchanged for a pair.

@@ -60,8 +60,9 @@ enum CloverWire {
         return result
     }
 
-    /// Returns whether a redirect URI is under the Site URL. Scheme, host and port must be equal, and the path must be the
-    /// Site URL's path or below.
+    /// Returns whether a redirect URI is under the Site URL.
+    ///
+    /// Scheme, host and port must be equal, and the path must be the Site URL's path or below.
     static func lies(_ uri: RedirectURI, under site: String) -> Bool {
         guard let site = RedirectURI(site), uri.scheme == site.scheme, uri.host == site.host, uri.port == site.port
         else { return false }

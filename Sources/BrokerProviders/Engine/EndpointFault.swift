@@ -88,7 +88,9 @@ final class EndpointWatch: Sendable {
         }
     }
 
-    /// Sentences about unusable revocation endpoints. Without a revocation, tokens stay valid at the provider after a log-out.
+    /// Sentences about unusable revocation endpoints.
+    ///
+    /// Without a revocation, tokens stay valid at the provider after a log-out.
     var warnings: [String] {
         faults.withLock { $0 }.filter { $0.member == .revocation && !$0.isNeeded }.map(\.text)
     }

@@ -26,8 +26,9 @@ extension OAuthEngine {
         return demands
     }
 
-    /// Calls an API with the access token and returns the answer's object. The value at the pointer `subject` identifies the
-    /// user. The signature of a signed answer is verified (SEC-32).
+    /// Calls an API with the access token and returns the answer's object.
+    ///
+    /// The value at the pointer `subject` identifies the user. The signature of a signed answer is verified (SEC-32).
     ///
     /// `again` permits a second call, because some providers recognise a token only a moment after they issued it.
     func resource(

@@ -144,8 +144,9 @@ extension OAuthEngine {
         }
     }
 
-    /// Returns the provider's log-out page for the user's browser (RP-Initiated Logout 1.0 section 2). Nil if the setting
-    /// `end_session` is off or the endpoint is missing.
+    /// Returns the provider's log-out page for the user's browser (RP-Initiated Logout 1.0 section 2).
+    ///
+    /// Nil if the setting `end_session` is off or the endpoint is missing.
     ///
     /// The address leaves out the id_token, because addresses are stored in histories and logs. `logout_hint` is sent only if
     /// the provider documents this parameter. Its value comes from a claim of the id_token.

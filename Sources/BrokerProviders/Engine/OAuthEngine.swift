@@ -83,7 +83,9 @@ package struct OAuthEngine: Sendable {
         return try await metadataCache.current().value
     }
 
-    /// Returns the metadata for a client. If the client has a certificate, the endpoints are the aliases for mutual TLS.
+    /// Returns the metadata for a client.
+    ///
+    /// If the client has a certificate, the endpoints are the aliases for mutual TLS.
     func metadata(for client: EngineClient) async throws(ProviderFailure) -> Metadata {
         let known = try await metadata()
         return client.certificate == nil ? known : known.withAliases(under: settings.endpoints)

@@ -96,7 +96,9 @@ enum IdentityMapper {
         return kept
     }
 
-    /// Reads the user's name from the JSON text `user` in Apple's callback. Apple sends the name only at the first sign-in.
+    /// Reads the user's name from the JSON text `user` in Apple's callback.
+    ///
+    /// Apple sends the name only at the first sign-in.
     private static func appleUser(_ text: String) -> [(name: String, value: JSONValue)]? {
         guard let user = try? JSONParser.parseObject(Array(text.utf8), maximumBytes: 2048, maximumDepth: 3),
             user["name"]?.object != nil

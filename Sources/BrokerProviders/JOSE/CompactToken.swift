@@ -9,8 +9,9 @@ struct CompactToken: Sendable {
 
         /// The bounds for tokens that any stranger may send: logout tokens and the id_tokens of SDKs.
         static let posted = Bounds(token: 16_384, header: 4096)
-        /// The bounds for tokens in answers to the broker's own calls. Such tokens may contain certificates, hundreds of
-        /// groups or a picture (decision 80).
+        /// The bounds for tokens in answers to the broker's own calls.
+        ///
+        /// Such tokens may contain certificates, hundreds of groups or a picture (decision 80).
         static let answered = Bounds(token: 524_288, header: 16_384)
     }
 

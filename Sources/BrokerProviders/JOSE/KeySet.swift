@@ -58,8 +58,9 @@ final class KeySet: Sendable {
         return nameless.count == 1 ? nameless : []
     }
 
-    /// Returns whether one of the token's candidate keys verifies the signature. If there are several candidates, `mayTry` is
-    /// called before each try, and the tries end when it returns false.
+    /// Returns whether one of the token's candidate keys verifies the signature.
+    ///
+    /// If there are several candidates, `mayTry` is called before each try, and the tries end when it returns false.
     func verifies(_ token: CompactToken, mayTry: @Sendable () -> Bool = { true }) async -> Bool {
         let candidates = candidates(token)
         for index in candidates {

@@ -12,8 +12,10 @@ struct LogoutTokenRules: Sendable {
     let clients: [(name: ClientName, id: String)]
     let leeway: Duration
 
-    /// Returns the clients that the token is for. Throws `identityRejected` in two cases: the token's issuer is another
-    /// provider's; or its `aud` names no client of the broker.
+    /// Returns the clients that the token is for.
+    ///
+    /// Throws `identityRejected` in two cases: the token's issuer is another provider's; or the token's `aud` names no client
+    /// of the broker.
     ///
     /// Strangers can send tokens, so this check comes before the keys for the token are fetched.
     func parties(_ claims: JSONObject) throws(ProviderFailure) -> [ClientName] {

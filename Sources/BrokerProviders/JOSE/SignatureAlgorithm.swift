@@ -24,8 +24,9 @@ package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     /// The second name of EdDSA with an Ed25519 key (RFC 9864 section 2.2).
     package static let fullyNamedEdDSA = "Ed25519"
 
-    /// Returns the algorithm's name for the header of a token that the broker signs. If the provider lists exactly one name of
-    /// the algorithm, that name is used, and otherwise the configured name.
+    /// Returns the algorithm's name for the header of a token that the broker signs.
+    ///
+    /// If the provider lists exactly one name of the algorithm, that name is used, and otherwise the configured name.
     func name(listed: [String]?, configured: String?) -> String {
         let names = self == .edDSA ? [rawValue, Self.fullyNamedEdDSA] : [rawValue]
         let known = names.filter { listed?.contains($0) == true }

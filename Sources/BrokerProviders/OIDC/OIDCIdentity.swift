@@ -26,8 +26,9 @@ enum OIDCIdentity {
         return try identity(claims, dressedBy: source, context: context, client: client)
     }
 
-    /// Makes an identity. The subject comes from the verified claims; other claims come from `source`, or else from the
-    /// verified claims.
+    /// Makes an identity from verified claims and a source of further claims.
+    ///
+    /// The subject comes from the verified claims. Other claims come from `source`, or else from the verified claims.
     ///
     /// `source` is the answer of userinfo or an API, or the verified claims themselves. `subject` is the pointer to the user's
     /// id, and `names` are the claims to keep.

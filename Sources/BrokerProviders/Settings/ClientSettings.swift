@@ -49,6 +49,7 @@ package struct ClientSettings: Sendable {
     /// The provider's wire settings, overridden by the client's.
     package var wire: WireSettings
     /// The other APIs that the client's sessions may get access tokens for (`upstreams.NAME.token`, `backends.NAME.tokens`).
+    ///
     /// Each API is listed once.
     package var targets: [TokenTarget] = []
 

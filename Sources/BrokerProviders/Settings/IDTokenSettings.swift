@@ -12,7 +12,9 @@ package struct IDTokenSettings: Sendable {
     package var maximumAge: Duration
     /// `trusted_audiences`: audiences and authorized parties that are trusted in addition to the client id (SEC-28).
     package var trustedAudiences: [String]
-    /// `issuer_template`: the `iss` of a multi-tenant issuer. Its `{tenantid}` stands for the claim `tid` (Microsoft).
+    /// `issuer_template`: the `iss` of a multi-tenant issuer.
+    ///
+    /// The placeholder `{tenantid}` stands for the claim `tid` (Microsoft).
     package var issuerTemplate: String?
     /// `tenants`: the values of `tid` that are accepted with `issuer_template`; empty means all.
     package var tenants: [String]

@@ -204,8 +204,9 @@ struct TokenAnswer: Sendable {
     }
 }
 
-/// Reads a lifetime in all formats that providers send (SEC-21). It may be absent, zero, negative, fractional, a text, huge,
-/// or a point in time.
+/// Reads a lifetime in all formats that providers send (SEC-21).
+///
+/// The lifetime may be absent, zero, negative, fractional, a text, huge, or a point in time.
 enum Lifetime {
     /// The longest lifetime that is accepted, in seconds; a longer lifetime is reduced to this value.
     static let longest: Int64 = 400 * 86_400

@@ -43,7 +43,9 @@ package final class ProviderHTTP: Sendable {
         for held in others.withLock({ Array($0.values) }) { await held.clients?.shutdown() }
     }
 
-    /// Returns the connections for a certificate and trust roots. These connections close when the last caller releases them.
+    /// Returns the connections for a certificate and trust roots.
+    ///
+    /// These connections close when the last caller releases them.
     func clients(showing certificate: ClientCertificate?, trusting trust: TrustRoots?) -> HTTPClients {
         let kind = Kind(certificate: certificate?.id, trust: trust?.id)
         return others.withLock { others in

@@ -35,7 +35,9 @@ struct ProviderTime: Sendable {
         return await http.date(of: url, trusting: trust, internalAddresses: allowsPrivate)
     }
 
-    /// Returns the request. It does not contain the broker's own time, which a server could repeat in its answer.
+    /// Returns the request for a `Date`.
+    ///
+    /// It does not contain the broker's own time, which a server could repeat in its answer.
     static func request(_ url: EndpointURL) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: url.text)
         request.headers = [

@@ -653,8 +653,9 @@ struct ProvenCallTests {
         }
     }
 
-    /// Makes one refresh for each status in `refreshes`, at a server that answers with these statuses. Returns the numbers of
-    /// pushed requests, which the server answers with the status `par`, and of refreshes.
+    /// Makes one refresh for each status in `refreshes`, at a server that answers with these statuses.
+    ///
+    /// Returns the numbers of pushed requests, which the server answers with the status `par`, and of refreshes.
     private func priming(
         par: Int, refreshes: [Int], _ change: (inout WireSettings) -> Void = { _ in }
     ) async throws -> (pushed: Int, refreshed: Int) {

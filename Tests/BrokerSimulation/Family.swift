@@ -1,60 +1,65 @@
-/// One grant at the provider, with every token that comes from one code.
+/// One grant at the provider, with all tokens that result from one authorization code.
 final class Family {
-    /// The cause of a grant's death.
+    /// The reason why a grant has ended at the provider.
     enum Death { case byItsUser, reuse, revokedByBroker }
 
-    /// An event between a call and its commit that may lose the result for good.
+    /// An event between a provider call and the commit of its result, which may lose this result for good.
     enum Mishap { case answerLost, crash, pause(Int), cutOff(Int) }
 
-    /// The shortest absence of an owner after which its claim lapses, in milliseconds, if it was renewed as late as
-    /// possible.
+    /// The shortest absence of a claim's owner that may let the claim lapse, in milliseconds.
+    ///
+    /// The owner may have renewed the claim a while before the absence, so this time is shorter than the claim.
     private static let shortestLapse = 14_000
 
     let number: Int
     let code: String
-    /// The person whose grant this is.
+    /// The person who gave this grant.
     let person: Int
-    /// The number of the refresh token that is good now.
+    /// The number of the refresh token that the provider accepts now.
     var current = 0
     /// The thumbprint of the key that the grant's tokens are bound to.
     var key: String?
-    /// The numbers of the refresh tokens whose access token came without a binding.
+    /// The numbers of the refresh tokens that came with an access token that is bound to no key.
     var unbound: Set<Int> = []
     var death: Death?
-    /// Whether the grant's session was ended at the broker.
+    /// Whether the broker has ended the session of the grant.
     var isSessionEnded = false
-    /// Whether a revocation of another grant also ended this grant, before the broker knew the grant's user.
+    /// Whether the revocation of another grant also ended this grant at a time when the broker did not know whose grant it was.
     var isRevokedUnseen = false
     var mishaps: [Mishap] = []
-    /// Whether a mishap hit a call with a target.
+    /// Whether the answer to a call for another API may be lost because of a mishap.
     ///
-    /// Each target has an idempotency key of its own. The provider replays the lost answer only to a call with the same key.
+    /// Calls for different APIs have different idempotency keys. The provider repeats the lost answer only to a call with the
+    /// same key.
     var hasLostTarget = false
-    /// Whether an abandoned call arrived after two more refreshes.
+    /// Whether a call that its process had given up arrived at the provider after two more refreshes.
     ///
-    /// By then every row has forgotten the call (`RefreshMarks`), so the refusal looks as if the user had withdrawn the grant.
+    /// By then the session's row has forgotten this call (`RefreshMarks`). So the provider's refusal looks as if the user had
+    /// withdrawn the grant.
     var isReusedUnremembered = false
-    /// The number of the first refresh token whose answer had another user's id_token.
+    /// The number of the first refresh token that came with another user's id_token; nil if there is none.
     var strangerFrom: Int?
-    /// The number of the last answer's refresh token, and the idempotency key of its call.
+    /// The idempotency key of the last refresh call, and the number of the refresh token in its answer.
     var lastAnswer: (key: String, token: Int)?
     /// The time of the user's sign-in, in seconds.
     var signedInAt: Int64 = 0
-    /// Whether the grant began with the step-up of a session.
+    /// Whether the grant results from a step-up, and not from a sign-in that made a session.
     var isStepUp = false
-    /// Whether the grant's answer lacks a refresh token of its own.
+    /// Whether the answer to the grant's code has no refresh token, or only repeats the token of another grant.
     var hasNoRefreshToken = false
-    /// Whether the broker must refuse the grant's sign-in, because it is too weak or another user's.
+    /// Whether the grant's sign-in is too weak (`isWeak`) or another user's (`isStrangers`).
+    ///
+    /// The broker must refuse both.
     var isWeak = false
     var isStrangers = false
     var isUnfit: Bool { isWeak || isStrangers }
-    /// The scope in the answer with each refresh token, if the provider names scopes.
+    /// The scope that came with each refresh token, by the token's number, if the provider names scopes.
     var scopes: [Int: [String]] = [:]
-    /// The refresh token of another grant that this grant's answer repeats.
+    /// The refresh token of another grant, if the answer to this grant's code repeats that token.
     var repeated: String?
-    /// The time when a step-up replaced the grant.
+    /// The time when a step-up replaced this grant by another; nil if none did.
     var replacedAt: Int?
-    /// Whether the grant's identity call failed.
+    /// Whether the call that asks for the user's identity failed after the code was redeemed.
     var identityFailed = false
 
     init(number: Int, code: String, person: Int) {
@@ -63,10 +68,11 @@ final class Family {
         self.person = person
     }
 
-    /// Whether a result may have been lost for good between a call and its commit.
+    /// Whether a mishap may have lost the result of a provider call for good, so that no broker could save the session.
     ///
-    /// A provider that replays loses nothing. If a provider refuses the old token without killing the grant, a paused owner has
-    /// a minute after a take-over to come back.
+    /// The provider decides this. If the provider repeats its answer to a repeated call, the result is safe. If the provider
+    /// refuses the old token without ending the grant, the result is saved as long as a paused owner comes back within a minute
+    /// after the take-over of its claim.
     func mayBeLost(_ rotation: Weather.Rotation, longestOutage: Int) -> Bool {
         if rotation == .replayed, !hasLostTarget { return false }
         var paused = 0

@@ -1,17 +1,17 @@
 import Broker
 
-/// The promises about the access tokens that apps get, and about the delay until an app gets its token.
+/// The promises about the access tokens that apps get, and about the time until an app gets its token.
 extension Rules {
-    /// The time that a flight may take from its last read of the store until its callers are answered.
+    /// The longest time from a flight's last read of the store until its callers are answered.
     private static let flightPatience = 20_000
-    /// The longest wait for a token after any trouble.
+    /// The longest time after a trouble, such as a crash, until an app must get its token at once again.
     ///
-    /// In this time, claims lapse and the pauses after refusals end.
+    /// During this time, claims lapse, and the pauses after refusals end.
     private static let aftermath = 120_000
-    /// The largest difference between the corrected clocks of processes.
+    /// The largest difference between two processes' clocks after their correction by the store's clock.
     private static let tolerance = 2_000
 
-    /// Judges an access token that an app got for its session.
+    /// Judges an access token that an app got for the session's own API.
     func gave(own token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
         let text = token.token.reveal()
         if text.contains("@") {
@@ -30,7 +30,7 @@ extension Rules {
         }
     }
 
-    /// Judges an access token that an app got for another API.
+    /// Judges an access token that an app got for an API other than the session's own.
     func gave(kept token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
         let text = token.token.reveal()
         checkTime(token, askedAt)
@@ -45,7 +45,7 @@ extension Rules {
         }
     }
 
-    /// Whether a process has run, and reached the store, for long enough to answer with stored tokens.
+    /// Whether a process has run, and reached the store, for long enough that it must answer with a stored token.
     private func isSteady(_ process: SimulatedProcess, _ askedAt: Int) -> Bool {
         process.isUndisturbed(since: askedAt - Standing.cacheAge)
             && process.storeFailedAt < askedAt - Self.flightPatience
@@ -61,10 +61,10 @@ extension Rules {
         }
     }
 
-    /// Checks that a process hands out a token of another certificate at most one time.
+    /// Checks that a process hands out a token that is bound to another certificate at most one time.
     ///
-    /// A call may wait for the refresh of a replica that shows another certificate. The relay refuses the token from that
-    /// refresh, and the next call gets a token of this process's certificate.
+    /// A call may wait for a refresh by a replica that shows another certificate. The relay refuses the token from that
+    /// refresh. The next call must get a token that is bound to this process's certificate.
     func checkCertificate(_ token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
         guard world.weather.isCertified, process.renewedAt < askedAt else { return }
         let shown = SimulatedProcess.name(ofCertificate: process.certificate)
@@ -77,23 +77,25 @@ extension Rules {
 
     // MARK: Delays
 
-    /// Judges a passing refusal that an app got instead of an access token.
+    /// Judges a temporary refusal (a 503) that an app got instead of an access token.
+    ///
+    /// In fine weather, without recent trouble, an app must get its token at once.
     func withheld(_ problem: BrokerProblem, of ticket: Ticket, askedAt: Int) {
         guard problem.code == .providerUnavailable || problem.code == .storeUnavailable,
             world.weather.isFine,
             world.troubledAt + Self.aftermath < askedAt
         else { return }
-        // A step-up aborts the refreshes of the grant that it replaces, so their callers may be refused.
+        // A step-up aborts the refreshes of the grant that it replaces. So the callers of such a refresh may be refused.
         if let steppedUp = world.steppedUpAt(ticket.holder.digest), steppedUp >= askedAt - Standing.cacheAge { return }
         fault(
             "an app got no access token in fine weather: \(problem.code.rawValue), \(problem.privateDetail ?? "")")
     }
 }
 
-/// The targets that the provider has refused to a process.
+/// The targets that the provider has refused, as each process knows them.
 ///
-/// The process must not request the target again for a minute in the same session, and for five seconds in the client's
-/// other sessions.
+/// After a refusal, the process must not request the target again for a minute for the same session, and for five seconds for
+/// other sessions of the client.
 final class RefusedTargets {
     private struct Place: Hashable {
         let process: Int
@@ -112,24 +114,27 @@ final class RefusedTargets {
     private var refused: [Place: Int] = [:]
     private var shared: [Shared: (at: Int, session: Digest)] = [:]
 
-    /// Notes a refusal that a process has received.
+    /// Notes that a process has received the provider's refusal of a target.
     func refused(_ target: TokenTarget, of session: Digest, by process: SimulatedProcess, at moment: Int) {
         refused[Place(process: process.id, session: session, target: target)] = moment
         guard SimulatedTarget(target).isRefusedToClient else { return }
         shared[Shared(process: process.id, target: target)] = (moment, session)
     }
 
-    /// Forgets the refusals of a session whose user has signed in again, because the user may have agreed to the target.
+    /// Forgets the targets that were refused to a session.
+    ///
+    /// Its user has signed in again, and may have agreed to these targets.
     func forget(_ session: Digest) { refused = refused.filter { $0.key.session != session } }
 
-    /// Returns whether a call comes too soon after its target was refused.
+    /// Returns whether a call requests a target too soon after the provider refused this target to the same session.
     func isTooSoon(_ target: TokenTarget, of session: Digest, by process: SimulatedProcess, at moment: Int) -> Bool {
         refused[Place(process: process.id, session: session, target: target)].map {
             moment - $0 < Self.pause
         } ?? false
     }
 
-    /// Returns whether a call comes too soon after its target was refused to another session of the client.
+    /// Returns whether a call requests a target too soon after the provider refused this target to another session of the same
+    /// client.
     func isTooSoonForClient(
         _ target: TokenTarget, of session: Digest, by process: SimulatedProcess, at moment: Int
     ) -> Bool {

@@ -1,20 +1,20 @@
 import Broker
 
-/// The promises that can be broken without an effect that a user sees at once.
+/// The promises that the broker can break without an effect that a user notices at once.
 ///
-/// - An owner releases its claim.
-/// - A process has one flight for a session, and a claim has one deadline.
-/// - A token is refreshed only if it is due or a caller wants a newer one.
+/// - The owner of a claim releases it.
+/// - A process has at most one flight for a session, and all provider calls of a claim have one deadline.
+/// - An access token is refreshed only if it is due, or if a caller wants a newer one.
 /// - Every caller gets an answer, and every listener gets its notice in time.
 final class Rules: @unchecked Sendable {
     private struct Claim {
         let process: SimulatedProcess
         let session: Digest
-        /// Whether the owner has released the claim, or has written or ended the claimed row.
+        /// Whether the owner has released the claim, or has written the refreshed row or ended the session.
         var isTouched = false
     }
 
-    /// A session in a process.
+    /// One session, as one process knows it.
     private struct Place: Hashable {
         let process: Int
         let session: Digest
@@ -25,7 +25,7 @@ final class Rules: @unchecked Sendable {
         }
     }
 
-    /// A version of a session's tokens, and the time when it became known.
+    /// A version of a session or of its tokens, and the time when a process learned of it.
     private struct Version {
         let number: Int64
         let at: Int
@@ -37,25 +37,28 @@ final class Rules: @unchecked Sendable {
 
     private var claims: [ClaimID: Claim] = [:]
     private var claimAsked: [Place: Int] = [:]
-    /// The claims that were asked for, granted or not.
+    /// All claims that processes asked for, whether they were granted or not.
     private var askedFor: Set<ClaimID> = []
     private var steps: [Place: Int] = [:]
     private var wanted: [Digest: Set<Int64>] = [:]
     private var known: [Place: [Version]] = [:]
-    /// The versions of sessions that processes were notified of.
+    /// The versions of sessions in the notices that each process has received.
     private var notified: [Place: [Version]] = [:]
-    /// The tokens that a process handed out while it showed another certificate than theirs, each with the first time.
+    /// The access tokens that a process handed out although they are bound to another certificate than the process shows.
+    ///
+    /// Each has the time when it was first handed out.
     private var unfit: [Place: [String: Int]] = [:]
     private var waiting: [Place: Set<Int>] = [:]
     private var nextWaiter = 0
 
-    /// The longest time until an owner renews, releases or uses its claim; the calls of a claim end within 15 s.
+    /// The longest time until the owner of a claim renews, releases or uses the claim. (The provider calls of a claim end
+    /// within 15 s.)
     private static let claimPatience = 40_000
-    /// The longest time for all calls of one claim together.
+    /// The longest time for all provider calls of one claim together.
     private static let callBudget = 15_000
-    /// The longest wait of a caller for an answer while a pair cannot be written.
+    /// The longest time until a caller is answered while a new token pair cannot be written.
     private static let earlyAnswer = 1_500
-    /// The longest time that a caller's own call waits for a store that is away.
+    /// The longest time that a caller's own store call waits if the store is away.
     private static let storePatience = 5_000
 
     init(_ world: Simulation) { self.world = world }
@@ -77,7 +80,7 @@ final class Rules: @unchecked Sendable {
         }
     }
 
-    /// Notes that a claim was granted, even if the process never gets the answer.
+    /// Notes that the store has granted a claim, even if the process never receives this answer.
     func granted(_ claim: RefreshClaim, of row: SessionRow?, to process: SimulatedProcess) {
         guard claims[claim.name] == nil else { return }
         claims[claim.name] = Claim(process: process, session: claim.tokenDigest)
@@ -91,14 +94,14 @@ final class Rules: @unchecked Sendable {
         }
     }
 
-    /// Notes that a process releases a claim, or writes or ends the claimed row.
+    /// Notes that a process releases a claim, writes the refreshed row, or ends the session.
     func touches(_ session: Digest, by process: SimulatedProcess) {
         for (name, claim) in claims where claim.process === process && claim.session == session {
             claims[name]?.isTouched = true
         }
     }
 
-    /// Checks the deadline of a call that sends a refresh token.
+    /// Checks the deadline of a provider call that sends a refresh token.
     func sends(_ session: Digest, by process: SimulatedProcess, deadline: Duration) {
         guard let asked = claimAsked[Place(process, session)] else { return }
         let rest = Int((deadline - process.monotonic).wholeMilliseconds)
@@ -112,7 +115,9 @@ final class Rules: @unchecked Sendable {
 
     // MARK: Flights
 
-    /// Notes that a process begins a step of a refresh; a session has one flight in a process, so it has one step at a time.
+    /// Notes that a process begins a step of a refresh.
+    ///
+    /// A process has at most one flight for a session, so it may have one such step at a time.
     func begins(_ session: Digest, in process: SimulatedProcess) {
         steps[Place(process, session), default: 0] += 1
         if steps[Place(process, session), default: 0] > 1 {
@@ -122,15 +127,17 @@ final class Rules: @unchecked Sendable {
 
     func ends(_ session: Digest, in process: SimulatedProcess) { steps[Place(process, session), default: 1] -= 1 }
 
-    /// Whether no process has asked for a claim with this name; a claim with an old name may be released during another flight.
+    /// Whether no process has asked for this claim before. (A claim from an earlier flight may be released during a later one.)
     func isNew(_ claim: RefreshClaim) -> Bool { claims[claim.name] == nil && !askedFor.contains(claim.name) }
 
     // MARK: Versions that are wanted or known
 
-    /// Notes that a caller asks for a token newer than this version.
+    /// Notes that a caller asks for a token newer than `version`.
     func wants(newerThan version: Int64, of session: Digest) { wanted[session, default: []].insert(version) }
 
-    /// Notes a token of another certificate; returns whether the process had handed it out before the call.
+    /// Notes that a process hands out a token that is bound to another certificate than the process shows.
+    ///
+    /// Returns whether the process had already handed out this token before the call.
     func isRepeated(_ token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) -> Bool {
         let (place, text) = (Place(process, session), token.token.reveal())
         let first = unfit[place]?[text] ?? scheduler.now
@@ -138,7 +145,7 @@ final class Rules: @unchecked Sendable {
         return first < askedAt
     }
 
-    /// Whether a session's access token may be useless to a process, because it is bound to another certificate.
+    /// Whether a session's access token may be useless to a process, because the token is bound to another certificate.
     private func isOfOldCertificate(_ row: SessionRow, _ process: SimulatedProcess) -> Bool {
         guard world.weather.isCertified else { return false }
         let shown = SimulatedProcess.name(ofCertificate: process.certificate)
@@ -153,24 +160,25 @@ final class Rules: @unchecked Sendable {
             !wanted[claim.tokenDigest, default: []].contains(claim.tokenVersion)
         else { return }
         let due = Duration.milliseconds(world.weather.accessTokenLife * 100 + 1_000)
-        // The process's clock may be behind. A refresh is right if the token is due by this clock or by the true time.
+        // The process's clock may be behind. So the refresh is right if the token is due either by the process's clock or by
+        // the true time.
         guard end.since(max(claim.now, world.wallTime)) > due else { return }
         fault(
             "token version \(claim.tokenVersion) is refreshed before it is due, and without a request for a newer token"
         )
     }
 
-    /// Notes that a process has received the store's answer that a token version is stored.
+    /// Notes that the store has confirmed to a process that it stored a token version.
     func knows(_ process: SimulatedProcess, _ session: Digest, version: Int64) {
         known[Place(process, session), default: []].append(Version(number: version, at: scheduler.now))
     }
 
-    /// Reports that a caller asked for a token newer than a version, and got that version.
+    /// Reports a fault: a caller asked for a token newer than `version`, and got this version or an older one.
     func notNewer(_ version: Int64) {
         fault("a caller that asked for a newer token than version \(version) got an older one or the same")
     }
 
-    /// Judges the version of an access token that an app got.
+    /// Judges an access token that an app got: its version must be at least the newest that the process had stored before.
     func handedOut(_ token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
         let stored = known[Place(process, session), default: []].filter { $0.at < askedAt }.map(\.number).max() ?? 0
         if token.version < stored {
@@ -180,12 +188,14 @@ final class Rules: @unchecked Sendable {
 
     // MARK: Changes of sessions
 
-    /// Notes that a process has acted on the notice of a session's version.
+    /// Notes that a process has received and processed the notice that a session has a new version.
     func heard(of version: Int64, of session: Digest, in process: SimulatedProcess) {
         notified[Place(process, session), default: []].append(Version(number: version, at: scheduler.now))
     }
 
-    /// Judges the session that a process served to a call, which must be as new as the last notice before the call.
+    /// Judges the session that a process used for a call.
+    ///
+    /// Its version must be as new as in the last notice that arrived before the call.
     func served(_ row: SessionRow, by process: SimulatedProcess, askedAt: Int) {
         let told =
             notified[Place(process, row.tokenDigest), default: []].filter { $0.at < askedAt }.map(\.number).max() ?? 0
@@ -196,7 +206,9 @@ final class Rules: @unchecked Sendable {
 
     // MARK: Answers
 
-    /// Notes that a caller waits for a flight; returns a closure that notes the end of the wait.
+    /// Notes that a caller begins to wait for a flight.
+    ///
+    /// Returns a closure, which the caller calls when it no longer waits.
     func waits(_ process: SimulatedProcess, _ session: Digest) -> () -> Void {
         nextWaiter += 1
         let (place, id) = (Place(process, session), nextWaiter)
@@ -204,13 +216,15 @@ final class Rules: @unchecked Sendable {
         return { [weak self] in _ = self?.waiting[place]?.remove(id) }
     }
 
-    /// Checks that waiting callers are answered after the store refused their pair.
+    /// Called when the store could not write a new token pair.
+    ///
+    /// Checks that the callers that wait for this pair are answered early.
     func notWritten(_ session: Digest, by process: SimulatedProcess) {
         let place = Place(process, session)
         let before = waiting[place, default: []]
         let begun = scheduler.now
         guard !before.isEmpty else { return }
-        // In addition to the wait for the pair, a caller may wait for its own call to the store.
+        // A caller may also wait for its own call to the store, in addition to its wait for the token pair.
         let patience = Self.earlyAnswer + (process.storeAwayFor > 0 ? Self.storePatience : 0)
         scheduler.after(patience) { [self] in
             guard process.isUndisturbed(since: begun), !before.isDisjoint(with: waiting[place, default: []]) else {
@@ -220,14 +234,14 @@ final class Rules: @unchecked Sendable {
         }
     }
 
-    /// Reports a caller that hung up after the longest time that an answer may take.
+    /// Reports a caller that got no answer within the longest time that an answer may take.
     func unanswered(_ process: SimulatedProcess, since moment: Int) {
         if process.isUndisturbed(since: moment) { fault("process \(process.number) left a caller without an answer") }
     }
 
-    /// Checks that one retry follows a lost answer, if there was time for the retry.
+    /// Checks that the process repeats a refresh after its answer was lost, if the claim's time was long enough.
     ///
-    /// If a session has ended meanwhile, its claim cannot be renewed for the retry.
+    /// If the session has ended meanwhile, the claim cannot be renewed for this retry.
     func lost(_ call: TokenCall, token: Int, confirmed: @escaping () -> Bool) {
         let begun = scheduler.now
         scheduler.after(7_000) { [self] in
@@ -242,7 +256,7 @@ final class Rules: @unchecked Sendable {
 
     // MARK: Proofs
 
-    /// Checks that a call that was refused for its nonce is repeated at once, with the nonce from the refusal.
+    /// Checks that a process repeats a call at once if the provider refused its nonce, with the nonce from the refusal.
     func challenged(_ call: TokenCall, repeated: @escaping () -> Bool) {
         let begun = scheduler.now
         scheduler.after(100) { [self] in
@@ -253,17 +267,17 @@ final class Rules: @unchecked Sendable {
         }
     }
 
-    /// Checks how often a call with a proof is sent.
+    /// Checks that one call is sent at most twice because of a refused nonce.
     func proves(sending number: Int) {
         if number > 2 { fault("one call was sent \(number) times because of its nonce") }
     }
 
     // MARK: Endings
 
-    /// Checks that listeners are notified of sessions that ended in the store.
+    /// Checks that the listeners of a session are notified after the session ended in the store.
     ///
-    /// The process that ended them notifies its own listeners, unless the store's answer was lost. It then does not know the
-    /// sessions that it ended.
+    /// The process that ended the sessions notifies its own listeners, too. If the store's answer was lost, this process does
+    /// not know which sessions it ended, so its own listeners need not be notified.
     func ended(_ sessions: [Digest], by ender: SimulatedProcess, listeners: [SessionListener]) {
         let begun = scheduler.now
         let affected = listeners.filter { sessions.contains($0.session) && !$0.hasHeard }

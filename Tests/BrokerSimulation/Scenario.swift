@@ -1,87 +1,118 @@
-/// A fault that was once found in the broker, with the weather that shows it.
+/// A fault that the broker once had.
+///
+/// The case selects weather in which the simulation finds this fault.
 package enum Scenario: String, CaseIterable, Sendable {
-    /// The provider calls of one claim have no common deadline, so the claim lapses while its owner still works.
+    /// The provider calls of one claim have no common deadline.
+    ///
+    /// So the claim lapses while its owner is still calling.
     case callsOutliveTheirClaim
-    /// A take-over of a claim that ends in a release is forgotten, so the next refusal ends the session.
+    /// A process takes over a claim and then releases it.
+    ///
+    /// The take-over is forgotten, so the next refusal ends the session.
     case takeOverIsForgotten
-    /// A rotated pair is thrown away if the store is away for longer than twenty seconds.
+    /// The broker throws a new token pair away if the store is away for longer than twenty seconds.
     case storeAwayAmidRefresh
-    /// An exchange takes longer than its claim, and the starter's repeated forward marks it as spent.
+    /// An exchange takes longer than its claim.
+    ///
+    /// If the starter forwards the callback again, the broker marks the code as spent.
     case exchangeOutlivesItsClaim
-    /// A process gives up a redeemed code while most of the claim's time is left.
+    /// The store is away.
+    ///
+    /// A process gives up the exchange of a redeemed code, although most of the claim's time is left.
     case storeAwayAmidExchange
-    /// A process notices a changed subject after the commit, and a crash loses this knowledge.
+    /// A process notices only after the commit that a refresh named another user.
+    ///
+    /// A crash at this moment loses the knowledge.
     case subjectForgottenByCrash
-    /// For ten minutes, every token answer is a 401 with an empty body.
+    /// For ten minutes, every answer of the provider's token endpoint is a 401 with an empty body.
     case emptyRefusals
-    /// The answer with a rotated token is lost, and the session ends with the reason `grant_revoked` instead of
-    /// `refresh_lost`.
+    /// The answer with a new refresh token is lost.
+    ///
+    /// The session then ends with the reason `grant_revoked` instead of `refresh_lost`.
     case lostRotationMisnamed
-    /// The wall clock steps during a refresh.
+    /// Somebody sets the wall clock to another time during a refresh.
     case wallClockSteps
-    /// For some seconds, the wall clock is an hour behind, or three months ahead, so that every session seems to have
+    /// For some seconds, the wall clock is wrong: an hour behind; or three months ahead, so that every session seems to have
     /// lapsed.
     case wallClockLeaps
-    /// The work for a logout token is interrupted between its steps, and its repeat is treated as a replay.
+    /// The broker is interrupted while it carries out a logout token, and then treats the repeated logout token as a replay.
     case interruptedLogoutToken
-    /// All processes lose the store for longer than a claim while they wait for pairs, and find the store again one after the
-    /// other.
+    /// All processes lose the store for longer than a claim while they wait for the provider's answers.
+    ///
+    /// Then one process after the other finds the store again.
     case storeFoundAgainApart
-    /// One process is cut off from the store for longer than its claim, and comes back with a pair.
+    /// One process is cut off from the store for longer than its claim.
+    ///
+    /// When it reaches the store again, it has a new token pair.
     case holderIsCutOff
     /// A process pauses during a refresh, and receives a refusal long after another process has taken over the claim.
     case frozenHolder
-    /// Token pairs and sessions cannot be written for longer than a claim, while all other writes succeed.
+    /// For longer than a claim lasts, token pairs and sessions cannot be written, while all other writes succeed.
     case writesAreHeld
-    /// Users log out while replicas miss each other's notices, and while earlier calls are still on their way.
+    /// Users log out while the replicas do not receive each other's notices, and while earlier calls are still in progress.
     case deafReplicas
-    /// Strangers forward the codes of other users.
+    /// Strangers forward the callbacks of other users.
     case strangersForward
-    /// One person signs in more often than sessions are allowed.
+    /// One person signs in so often that the limit of sessions is exceeded.
     case tooManySessions
-    /// A revocation of one grant ends all grants of the person.
+    /// If the broker revokes one grant, the provider ends all grants of the person.
     case revocationTakesAll
-    /// Unused sessions lapse.
+    /// Sessions that are not used lapse.
     case sessionsRunOut
-    /// Sessions with short idle times are used while the clocks of processes and store are stepped and set right.
+    /// The clocks of processes and of the store are set to a wrong time and back, while sessions with short idle times are
+    /// used.
     case clocksStepInUse
-    /// Many callers ask for a newer token at the same time, on several processes.
+    /// Many callers ask for a newer access token at the same time, at several processes.
     case manyWantNewer
-    /// Apps have widgets with child sessions. One refresh serves a session and its child, and the session's end ends the
-    /// child.
+    /// Apps have widgets with child sessions.
+    ///
+    /// A session and its child use the same refresh, and the child ends with its parent.
     case familiesEndTogether
-    /// The provider requires nonces, changes them with every answer and forgets them. Processes die between a challenge and its
-    /// repeat.
+    /// The provider requires nonces, changes them with every answer and sometimes makes them all invalid.
+    ///
+    /// Processes die after a nonce was refused, before they repeat the call.
     case noncesChange
-    /// The provider answers refreshes without binding the access token.
+    /// The provider binds tokens to a key.
+    ///
+    /// But in some refreshes, it returns an access token that is bound to no key.
     case bearerAnswers
-    /// The provider binds its tokens to a certificate that is renewed, and that processes and provider receive at different
-    /// times.
+    /// The provider binds its tokens to the broker's client certificate.
+    ///
+    /// The certificate is renewed, and the processes and the provider receive the new one at different times.
     case certificatesChange
-    /// Users sign in again for their sessions during refreshes, and processes die between provider and commit.
+    /// Users step up their sessions during refreshes, and processes die between the provider's answer and the commit.
     case stepUpsMeetRefreshes
-    /// The provider answers step-ups with the refresh token that the session's grant has, while refreshes rotate it.
+    /// The answer to a step-up repeats the refresh token of the session's grant.
+    ///
+    /// At the same time, refreshes rotate this token.
     case stepUpsRepeatTheToken
-    /// The store is away for longer than an exchange's claim, while owners have the provider's answers in memory.
+    /// The store is away for longer than the claim of an exchange, while processes have the provider's answers in memory.
     case outagesOutliveExchanges
-    /// Step-ups wait for the store during outages, while their users step up again at a process that finds the store
-    /// earlier.
+    /// The store is away, so step-ups wait in one process.
+    ///
+    /// Their users step up again at another process, which finds the store earlier.
     case stepUpsCrossOutages
-    /// Several APIs' tokens come from one refresh token. Some are refused, and sessions step up and end meanwhile.
+    /// A session gets the access tokens of several APIs with one refresh token.
+    ///
+    /// The provider refuses some of these APIs, and sessions step up and end at the same time.
     case audiencesShareOneGrant
 
-    /// Step-ups have a sign-in that is too weak or another user's, or are finished with another session.
+    /// The sign-in of a step-up is too weak or another user's, or the step-up is finished with another session's token.
     case unfitSignIns
-    /// The provider removes scopes in its refreshes, and sessions step up meanwhile.
+    /// The provider returns less scope in its refreshes, while sessions step up.
     case scopesShrink
-    /// The ring gets newer keys, and processes receive them one after the other.
+    /// The key ring gets newer keys, and one process after the other receives them.
     case keysRotate
-    /// Sessions are handed over to pages. Tickets are copied, used twice, late and with wrong secrets, and a page ends with
-    /// its session.
+    /// Apps hand sessions over to web pages.
+    ///
+    /// Tickets are copied, and used twice, too late or with a wrong secret. The session of a page ends with its parent session.
     case pagesAreHandedOver
-    /// Calls need the user's presence. Their proofs are repeated, copied, old or by another key, while processes die and the
-    /// store is away.
+    /// Some calls need the user's presence.
+    ///
+    /// Their proofs are repeated, copied, too old or made by another key, while processes die and the store is away.
     case presenceIsShown
-    /// The provider refuses some targets and everything else works, so every app gets its session's token at once.
+    /// The provider refuses some targets, and everything else works.
+    ///
+    /// So every app must get its session's own token at once.
     case nothingFails
 }

@@ -1,59 +1,65 @@
 import Broker
 import BrokerTestSupport
 
-/// One broker process, whose memory is lost in a crash, while the store survives.
+/// One broker process.
+///
+/// A crash loses its memory, while the store survives.
 final class SimulatedProcess: @unchecked Sendable {
-    /// The pause between two comparisons with the store's clock, in seconds.
+    /// The time between two comparisons of the process's clock with the store's clock, in seconds.
     private static let comparisonPause = 5
     /// The calendar time when every simulation begins, in milliseconds since 1970.
     static let begin: Int64 = 1_795_209_600_000
     static let publicURL = "https://auth.example.com"
 
-    /// The name of the background work that runs.
+    /// The name of the background work that this task does; nil for a request.
     @TaskLocal static var work: String?
 
-    /// The number of the process's place.
+    /// The number of the process's position, counted from 0.
     ///
-    /// A process that replaces this one gets the same number.
+    /// After a crash, the process that replaces this process gets the same number.
     let number: Int
-    /// The number of this process among all that the run has started.
+    /// The number of this process among all processes that the run has started.
     ///
-    /// It is the process's identity. An address in memory would differ between runs, and so would the order of a dictionary.
+    /// The number identifies the process. An address in memory would differ between runs, and therefore the order of dictionary
+    /// entries, too.
     let id: Int
     let lane: Lane
     let world: Simulation
     private(set) var isDead = false
-    /// Whether the process takes requests.
+    /// Whether the process accepts requests.
     ///
-    /// The process takes requests after the store's first answer.
+    /// The process begins to accept requests after the store's first answer.
     private var hasStarted = false
-    /// The error of the process's wall clock, in milliseconds.
+    /// The difference between the process's wall clock and the true time, in milliseconds.
     var wallOffset = 0
-    /// The end of the last time that this process alone is cut off from the store.
+    /// The end of the last cut between this process alone and the store.
     private var cutOffUntil = 0
-    /// The time when this process finds the store again after the last outage for all processes.
+    /// The moment when this process finds the store again after the last outage.
+    ///
+    /// An outage begins for all processes at once.
     private var searchesUntil = 0
-    /// The time of the process's last pause or cut-off.
+    /// The moment when the process was last paused, or cut off from the store.
     private var disturbedAt = -1
-    /// The time of the store's last failure for this process.
+    /// The moment when the store last failed for this process.
     var storeFailedAt = -1
-    /// Actions that wait until the process continues.
+    /// The actions to do when the pause of the process ends.
     private var awake: [() -> Void] = []
-    /// The notices of other processes; nil if there are no others.
+    /// The connection that brings other processes' notices; nil if this is the only process.
     private(set) var notices: SimulatedNotices?
     private var broken: [Int: () -> Void] = [:]
     private var nextPromise = 0
-    /// The keys of the process.
+    /// The key ring of the process.
     let ring = SimulatedVault.Ring()
-    /// The number of the certificate that the process shows to the provider, and the time when the process received it.
+    /// The number of the certificate that the process uses at the provider, and the time when the process received this
+    /// certificate.
     private(set) var certificate: Int
     private(set) var renewedAt = -1
     private(set) var useCases: BrokerUseCases?
-    /// The notices for listeners; nil after the process's death, like the use cases.
+    /// The event streams of this process's listeners; nil after the process has died.
     private(set) var sessionNotices: SessionNotices?
-    /// Returns whether the process believes its clock enough for an act.
+    /// Returns whether the process trusts its clock enough for an act.
     private var believes: ((TimedAct) -> Bool)?
-    /// Called when the process has released its leases; nil unless an orderly stop has begun.
+    /// Called when an orderly stop has released the process's leases; nil unless such a stop has begun.
     private var farewell: (@Sendable () -> Void)?
 
     init(_ number: Int, _ world: Simulation) {
@@ -104,13 +110,13 @@ final class SimulatedProcess: @unchecked Sendable {
         let revocations = Revocations(context)
         lane.start {
             while !self.isDead {
-                // A real process checks the outbox every second. Here, a check every 20 s is enough in most weathers.
+                // A real process checks the outbox every second. In most weathers, a check every 20 s is enough here.
                 try? await self.sleep(.seconds(world.weather.repeatsNewest > 0 ? 1 : 20))
                 _ = try? await revocations.work()
             }
         }
         if world.weather.wallLeaps > 0 || world.weather.clocksComeBack {
-            // The real broker looks for evidence of the time every two seconds. Here, the process looks every second.
+            // The real broker asks for evidence about its clock every two seconds. Here, the process asks every second.
             let inquiry = ClockInquiry(context, kernel: { nil }, sources: { [] })
             lane.start {
                 while !self.isDead {
@@ -121,7 +127,7 @@ final class SimulatedProcess: @unchecked Sendable {
         }
         let sweeper = Sweeper(context, owner: "process \(id)")
         lane.start {
-            // The process takes requests only after the store has answered the check of the clock.
+            // The process accepts requests only after it has compared its clock with the times in the store.
             while !self.isDead {
                 for _ in 0..<3 where context.watch.ahead == nil { try? await comparison?.look() }
                 do {
@@ -141,13 +147,13 @@ final class SimulatedProcess: @unchecked Sendable {
         }
     }
 
-    /// Whether the process believes its clock enough to revoke tokens.
+    /// Whether the process trusts its clock enough to revoke tokens.
     var mayRevoke: Bool { believes?(.revoke) ?? false }
 
-    /// The time until the process has the store again.
+    /// The time until the process can reach the store again; zero if it can now.
     var storeAwayFor: Int { max(0, max(world.awayUntil, searchesUntil, cutOffUntil) - world.scheduler.now) }
 
-    /// The time that the process alone is still cut off from the store, or nil.
+    /// The rest of the time that only this process is cut off from the store; nil if the process is connected.
     var cutOffFor: Int? {
         let rest = cutOffUntil - world.scheduler.now
         return rest > 0 ? rest : nil
@@ -163,23 +169,25 @@ final class SimulatedProcess: @unchecked Sendable {
         notices?.breakOff(for: milliseconds)
     }
 
-    /// Loses the store at the same time as all processes, and finds the store again at a moment of the process's own.
+    /// Called when all processes lose the store.
+    ///
+    /// One process after the other finds the store again; this process finds it at `moment`.
     func loseStore(until moment: Int) {
         searchesUntil = max(searchesUntil, moment)
         notices?.breakOff(for: moment - world.scheduler.now)
     }
 
-    /// The name of a certificate in tokens.
+    /// The name that a provider's token has for the certificate with this number.
     static func name(ofCertificate number: Int) -> String { "certificate-\(number)" }
 
-    /// Shows a renewed certificate from now on.
+    /// Lets the process use a renewed certificate from now on.
     func shows(certificate renewed: Int) {
         guard !isDead, renewed > certificate else { return }
         (certificate, renewedAt) = (renewed, world.scheduler.now)
         world.noteTrouble()
     }
 
-    /// Ends the faults of the process, because the weather is over.
+    /// Ends the faults of this process, because the part of the run with faults is over.
     func clearUp() {
         lane.isPaused = false
         wake()
@@ -189,19 +197,19 @@ final class SimulatedProcess: @unchecked Sendable {
         disturbedAt = min(disturbedAt, now)
     }
 
-    /// Whether the process has lived, run and reached the store since a moment.
+    /// Whether, since a given moment, the process was never paused, and was never cut off from the store.
     func isUndisturbed(since moment: Int) -> Bool { !isDead && !lane.isPaused && disturbedAt < moment }
 
-    /// Whether the store has answered every call of the process since a moment.
+    /// Whether, since a given moment, the store has answered every call of the process.
     func storeHeldSince(_ moment: Int) -> Bool { storeFailedAt < moment && storeAwayFor == 0 }
 
-    /// Whether the process has received all endings since a moment.
+    /// Whether, since a given moment, the process has received all notices of other processes.
     func hasHeard(since moment: Int) -> Bool {
         guard let notices else { return true }
         return notices.hearsSince.map { $0 < moment } ?? false
     }
 
-    /// Calls `body` now, or as soon as the process continues.
+    /// Calls `body` now, or when the pause of the process ends.
     func whenAwake(_ body: @escaping () -> Void) {
         if lane.isPaused { awake.append(body) } else { body() }
     }
@@ -216,9 +224,9 @@ final class SimulatedProcess: @unchecked Sendable {
         WallTime(milliseconds: Self.begin + Int64(world.scheduler.now + wallOffset + world.wallLeap))
     }
 
-    /// The monotonic time.
+    /// The process's monotonic clock.
     ///
-    /// The time leaps when the process dies, so that all deadlines of the remaining work are over.
+    /// If the process dies, the clock leaps far ahead, so that all deadlines of the process's remaining work have passed.
     var monotonic: Duration { .milliseconds(world.scheduler.now + (isDead ? 1_000_000_000 : 1_000_000)) }
 
     private func sleep(_ duration: Duration) async throws {
@@ -228,7 +236,9 @@ final class SimulatedProcess: @unchecked Sendable {
         if isDead || Task.isCancelled { throw CancellationError() }
     }
 
-    /// Returns a promise that a crash resolves with `value`.
+    /// Returns a promise.
+    ///
+    /// If the process crashes, the promise gets `value`.
     func promise<Value: Sendable>(_ value: Value) -> Promise<Value> {
         let promise = Promise<Value>()
         guard !isDead else {
@@ -240,7 +250,9 @@ final class SimulatedProcess: @unchecked Sendable {
         return promise
     }
 
-    /// Handles one request; returns the answer, or nil if the process died or the caller hung up first.
+    /// Handles one request of a caller.
+    ///
+    /// Returns the answer; nil if the process died, or if the caller hung up first.
     func serve<Value: Sendable>(
         hangUpAfter patience: Int?, _ work: @escaping @Sendable (BrokerUseCases) async throws -> Value
     ) async -> Result<Value, BrokerProblem>? {
@@ -269,12 +281,16 @@ final class SimulatedProcess: @unchecked Sendable {
         return await answer.wait()
     }
 
-    /// Stops the process in an orderly way, and calls `farewell` after its last sweep, when the lease is released.
+    /// Stops the process in an orderly way.
     ///
-    /// The process serves requests until then, as a draining process does.
+    /// After the process's last sweep, when its lease is released, `farewell` is called.
+    ///
+    /// Until then, the process still serves requests, as a real process does while it stops.
     func stop(_ farewell: @escaping @Sendable () -> Void) { self.farewell = farewell }
 
-    /// Kills the process, so that it has no effect from now on.
+    /// Kills the process.
+    ///
+    /// From now on, its remaining tasks have no effect.
     func crash() {
         guard !isDead else { return }
         world.authority.strike(self, .crash)

@@ -1,16 +1,16 @@
 import Broker
 import BrokerTestSupport
 
-/// One run of several processes over one store, with a provider, people with apps, and weather.
+/// One run of several broker processes with one store, one provider, people with apps, and faults (the weather).
 ///
-/// The seed decides everything.
+/// The seed decides every random choice.
 package final class Simulation: @unchecked Sendable {
     let scheduler: Scheduler
     let weather: Weather
     let vault: SimulatedVault
     let memory: InMemoryStore
     let authority: Authority
-    /// Runs the people and the store's own side.
+    /// The executor of the people and of the store, which continues when a process crashes.
     let lane: Lane
     var verdict = Verdict()
     var tickets: [Ticket] = []
@@ -19,48 +19,49 @@ package final class Simulation: @unchecked Sendable {
     private var processes: [SimulatedProcess] = []
     private var startedProcesses = 0
     private(set) var awayUntil = 0
-    /// The end of the lock on the tables of sealed values.
+    /// The moment when the lock on the tables of sealed values ends.
     private var heldUntil = 0
     private(set) lazy var rules = Rules(self)
-    /// The error of the wall clocks of all processes, in milliseconds.
+    /// The difference between the wall clocks of all processes and the true time, in milliseconds.
     private(set) var wallLeap = 0
-    /// The number of the broker's newest certificate.
+    /// The number of the broker's newest client certificate.
     private(set) var certificate = 1
-    /// The error of the store's own clock, in milliseconds.
+    /// The difference between the store's own clock and the true time, in milliseconds.
     private(set) var storeOffset = 0
     private var longestOutage = 0
     private var awaySince = 0
-    /// The present grant of each session.
+    /// The present grant of each session, by the session's digest.
     private var families: [Digest: Family] = [:]
-    /// The session of each present grant, by the grant's number.
+    /// The session of each present grant, by the number of the grant.
     private var sessions: [Int: Digest] = [:]
-    /// The grants that sessions had before their step-ups.
+    /// The former grants of sessions, which step-ups have replaced.
     private var former: [Digest: [Family]] = [:]
-    /// Refresh tokens of given-up exchanges, and whether the process's clock was then wrong by more than a minute.
+    /// The refresh tokens of exchanges that a process gave up, and whether the process's clock was wrong by more than a minute
+    /// then.
     private var givenUp: [(token: String, byWrongClock: Bool)] = []
-    /// The sessions in the order of their creation.
+    /// All sessions, the one that was stored first at the beginning.
     private var made: [SessionRow] = []
-    /// The users that the provider sent a logout token for.
+    /// The users that the provider has sent a logout token for.
     private var noticed: Set<Int> = []
-    /// Codes whose users got the answer that they have to sign in again.
+    /// The codes whose users were told to sign in again.
     private(set) var refusedCodes: Set<String> = []
     let standing = Standing()
     let stepUps = StepUps()
     let presences = Presences()
     let childRows = ChildRows()
-    /// The time of the last trouble of any kind.
+    /// The moment of the last trouble, such as a crash or an outage.
     private(set) var troubledAt = -1_000_000
     private var listeners: [SessionListener] = []
-    /// Whether to print the events.
+    /// Whether the run prints its events.
     private let trace: Bool
     /// The record of all calls through the ports; nil if they are not recorded.
     let ports: PortTrace?
 
-    /// Whether faults still happen.
+    /// Whether the present part of the run has faults.
     var isFoul: Bool { scheduler.now < weather.length }
-    /// The time until the tables of sealed values are unlocked.
+    /// The time until the lock on the tables of sealed values ends; zero if there is no lock.
     var heldFor: Int { max(0, heldUntil - scheduler.now) }
-    /// Whether every token answer is empty now.
+    /// Whether the provider's token endpoint now answers each call with an empty 401.
     var answersEmpty: Bool { weather.emptyRefusals && (40_000..<640_000).contains(scheduler.now) }
 
     /// Creates a run.
@@ -89,23 +90,24 @@ package final class Simulation: @unchecked Sendable {
         processes = (0..<weather.processes).map { SimulatedProcess($0, self) }
     }
 
-    /// Returns the number of the next process that starts.
+    /// Returns the number for the next process that the run starts.
     func nextProcessID() -> Int {
         startedProcesses += 1
         return startedProcesses
     }
 
-    /// The number of calls through ports so far, and a hash of them; nil if they are not recorded.
+    /// The number of calls through the broker's ports so far, and a hash of these calls; nil if they are not recorded.
     package var portSummary: String? { ports?.summary }
 
-    /// Runs to the end, and returns the verdict.
+    /// Runs the simulation to its end, and returns the verdict.
     package func run() -> Verdict {
         for _ in 0..<weather.users {
             lane.start { [self] in await User(world: self).live() }
         }
         forecast()
         scheduler.run(until: weather.length)
-        // The faults are over. Let the work in progress finish, and request every session's token one more time.
+        // The part of the run with faults is over. Let the work in progress finish, and then request the access token of every
+        // session once more.
         for process in processes {
             process.clearUp()
         }
@@ -113,7 +115,7 @@ package final class Simulation: @unchecked Sendable {
         (wallLeap, storeOffset) = (0, 0)
         awayUntil = min(awayUntil, scheduler.now)
         scheduler.run(until: weather.length + 130_000)
-        // A revocation that failed in bad weather is retried within minutes, and after many failures within an hour.
+        // A revocation that failed during the faults is retried within minutes, or within an hour if it failed many times.
         scheduler.run(until: weather.length + 3_700_000) { [self] in memory.outboxRows == 0 }
         let judged = Promise<Bool>()
         lane.start { [self] in
@@ -129,7 +131,7 @@ package final class Simulation: @unchecked Sendable {
         return verdict
     }
 
-    /// Chooses the moments of the run's random events.
+    /// Chooses the moments of the faults of this run, such as crashes.
     private func forecast() {
         func moments(_ count: Int, _ body: @escaping () -> Void) {
             for _ in 0..<count { scheduler.after(scheduler.random.number(0...weather.length - 1), body) }
@@ -143,7 +145,7 @@ package final class Simulation: @unchecked Sendable {
                 process.crash()
                 processes[index] = SimulatedProcess(index, self)
             }
-            // About a third of the crashes are orderly stops instead.
+            // About a third of the crashes become orderly stops.
             guard scheduler.now % 3 == 0 else { return replace() }
             say("stop of process \(index)")
             process.stop(replace)
@@ -157,7 +159,7 @@ package final class Simulation: @unchecked Sendable {
         moments(weather.outages) { [self] in
             let length = scheduler.random.number(weather.outageRange)
             say("store away for \(length)")
-            // Overlapping outages have the effect of one long outage on a claim, so count them as one.
+            // If two outages overlap, a claim cannot be renewed during both. So count them as one long outage.
             if scheduler.now >= awayUntil { awaySince = scheduler.now }
             awayUntil = max(awayUntil, scheduler.now + length)
             longestOutage = max(longestOutage, awayUntil - awaySince)
@@ -216,12 +218,12 @@ package final class Simulation: @unchecked Sendable {
             comesBack { [self] in storeOffset = 0 }
         }
         moments(weather.wallLeaps) { [self] in
-            // All replicas get the same wrong clock. A single wrong clock among several would be another fault, because rows
-            // contain their writers' times.
+            // All replicas get the same wrong clock. If only one of them were wrong, this would be another fault, because rows
+            // contain the times of their writers.
             //
-            // The clock goes back by an hour only if no process starts meanwhile. Such a process could not know of the error,
-            // and would treat a repeated forward as late. With a larger step back, a new session would be over once the time is
-            // right.
+            // The clock goes back only by an hour, and only if no process starts meanwhile. A process that starts now could not
+            // know of the error, and would treat a repeated forward as late. If the clock went back further, a session that
+            // begins now would have ended when the clock is set right.
             let isAhead = weather.crashes > 0 || scheduler.random.chance(0.7)
             let leap = isAhead ? 91 * 86_400_000 : -3_600_000
             wallLeap += leap
@@ -232,7 +234,7 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Sets a clock right again after a while, if the weather includes this.
+    /// If the weather includes this, sets a clock right again after a while.
     private func comesBack(_ setRight: @escaping () -> Void) {
         guard weather.clocksComeBack else { return }
         scheduler.after(scheduler.random.number(2_000...200_000)) { [self] in
@@ -264,15 +266,19 @@ package final class Simulation: @unchecked Sendable {
             of: made.last { $0.handle == handle }?.tokenDigest, by: process, authority.calls)
     }
 
-    /// Notes trouble that may make sessions wait for a token.
+    /// Notes a trouble, such as a crash.
+    ///
+    /// After it, a session may have to wait for its access token.
     func noteTrouble() { troubledAt = scheduler.now }
 
-    /// Notes the access token in a session's row.
+    /// Notes that an access token was written into a session's row.
     func storedTokens(_ sealed: Sealed?, of row: Digest) {
         if let text = accessToken(sealed, of: row) { standing.stores(text, of: row, at: scheduler.now) }
     }
 
-    /// Notes that tokens were written; `inVain` if they are only to be revoked.
+    /// Notes that tokens were written to the store.
+    ///
+    /// `inVain` means that they are in the outbox, only to be revoked.
     func wrote(_ sealed: Sealed?, of row: Digest, inVain: Bool = false) {
         guard let token = refreshToken(sealed, of: row) else { return }
         authority.wrote(token, at: scheduler.now, inVain: inVain)
@@ -283,7 +289,9 @@ package final class Simulation: @unchecked Sendable {
         say("wrote \(token)")
     }
 
-    /// Notes a committed refresh, whose pair must never belong to a grant that a step-up replaced.
+    /// Notes a committed refresh.
+    ///
+    /// Its tokens must not belong to a grant that a step-up has replaced.
     func refreshed(_ commit: RefreshCommit) {
         if let token = refreshToken(commit.tokens, of: commit.tokenDigest),
             let family = authority.named(token)?.family, let own = families[commit.tokenDigest], own !== family
@@ -297,13 +305,15 @@ package final class Simulation: @unchecked Sendable {
         if let token = commit.targetToken { stored(token) }
     }
 
-    /// Returns the version of the session's own access token after a commit, which a refresh for another API leaves unchanged.
+    /// Returns the version that a session's own access token has after a commit.
+    ///
+    /// A refresh for another API does not change this version.
     func accessVersion(_ commit: RefreshCommit) -> Int64 {
         let bytes = try? vault.open(commit.tokens, as: .tokens, row: commit.tokenDigest)
         return bytes.flatMap { try? StoredTokens(record: $0) }?.accessVersion ?? commit.tokenVersion + 1
     }
 
-    /// Notes a stored access token for another API, which has to belong to the session's present grant.
+    /// Notes that an access token for another API was stored, which has to belong to the session's present grant.
     func stored(_ row: TargetTokenRow) {
         guard let bytes = try? vault.open(row.tokens, as: .targetToken, row: row.key),
             let kept = try? StoredTokens(record: bytes),
@@ -323,12 +333,14 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Whether a sign-in that brought no refresh token has lent its access token to a session of another grant.
+    /// Whether a session may use an access token of another grant, because a step-up of the same person brought no refresh
+    /// token.
     private func isLent(_ family: Family, to own: Family) -> Bool {
         family.hasNoRefreshToken && family.person == own.person
     }
 
-    /// Checks that a session's tokens for other APIs are gone, because it has ended or has another grant.
+    /// Checks that a session's access tokens for other APIs are deleted, because the session has ended or has got another
+    /// grant.
     private func checkHasNoTargetTokens(_ session: Digest) {
         standing.drops(session, at: scheduler.now)
         guard memory.targetTokenRows.contains(where: { $0.session == session }) else { return }
@@ -339,7 +351,7 @@ package final class Simulation: @unchecked Sendable {
     /// Returns the present grant of a session.
     func family(of session: Digest) -> Family? { families[session] }
 
-    /// Judges an access token for another API that an app got.
+    /// Judges an access token that an app got for an API other than the session's own.
     func handedOut(
         _ token: AccessToken, for target: TokenTarget, _ ticket: Ticket, by process: SimulatedProcess, askedAt: Int
     ) {
@@ -353,7 +365,7 @@ package final class Simulation: @unchecked Sendable {
         let isStrangers = family.strangerFrom.map { number >= $0 } ?? false
         rules.gave(kept: token, of: ticket.holder.digest, by: process, askedAt: askedAt)
         rules.checkCertificate(token, of: ticket.holder.digest, by: process, askedAt: askedAt)
-        // A call that was in progress during the step-up may still get the former grant's token.
+        // If the call was in progress during the step-up, it may still get a token of the former grant.
         let isFormer = family.replacedAt.map { askedAt <= $0 + 5_000 } ?? false
         let own = families[ticket.holder.digest]
         let isOthers = own.map { $0 !== family && !isLent(family, to: $0) } ?? false
@@ -365,21 +377,24 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Notes a committed step-up, after which the session has the step-up's grant, or keeps its own grant.
+    /// Notes a committed step-up.
+    ///
+    /// Afterwards, the session either has the step-up's grant, or keeps its former grant.
     func steppedUp(_ commit: StepUpCommit, by process: SimulatedProcess) {
         announce(
             commit.isNewGrant ? .changed([commit.tokenDigest]) : .steppedUp([commit.tokenDigest]),
             version: commit.version + 1, of: commit.tokenDigest, by: process)
         let token = refreshToken(commit.tokens, of: commit.tokenDigest)
         say("stepped up with \(token ?? "nothing")")
-        // If the refresh token stays, so does its version, and a refresh that was about to claim it goes on.
+        // If the session keeps its refresh token, the version of its tokens also stays. So a refresh that was about to claim
+        // this version goes on.
         if !commit.isNewGrant { rules.wants(newerThan: commit.tokenVersion, of: commit.tokenDigest) }
         check(commit)
         checkHasNoTargetTokens(commit.tokenDigest)
         storedTokens(commit.tokens, of: commit.tokenDigest)
         if commit.isNewGrant { standing.marks(commit.tokenDigest, isUnchecked: false, at: scheduler.now) }
         rules.refusedTargets.forget(commit.tokenDigest)
-        // If the session keeps its refresh token, the grant's earlier mishaps still count.
+        // If the session keeps its refresh token, it keeps its grant, and the grant's earlier mishaps still count.
         guard commit.isNewGrant, let token, let family = authority.named(token)?.family else { return }
         if let old = families[commit.tokenDigest], old !== family {
             old.replacedAt = scheduler.now
@@ -391,13 +406,13 @@ package final class Simulation: @unchecked Sendable {
         authority.wrote(token, at: scheduler.now)
     }
 
-    /// Notes that a session got its presence key.
+    /// Notes that the presence key of a session was stored.
     func changed(_ session: Digest, by process: SimulatedProcess) async {
         guard let row = try? await memory.session(tokenDigest: session) else { return }
         announce(.changed([session]), version: row.version, of: session, by: process)
     }
 
-    /// Notifies the other processes of a session's new version.
+    /// Sends the other processes the notice that a session has a new version.
     private func announce(
         _ notice: EndingNotice, version: Int64, of session: Digest, by process: SimulatedProcess
     ) {
@@ -408,16 +423,18 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Returns the row of a child's parent.
+    /// Returns the row of the session that a child depends on.
     func parent(of child: SessionRow) async -> SessionRow? {
         guard let lineage = child.lineage else { return nil }
         return try? await memory.session(tokenDigest: lineage.parent)
     }
 
-    /// Returns the person of a ticket's session.
+    /// Returns the person who owns the session of a ticket.
     func person(of ticket: Ticket) -> Int? { families[ticket.digest]?.person }
 
-    /// Notes that an app got the answer to its step-up, which has to be durable from then on.
+    /// Notes that an app got the answer to its step-up.
+    ///
+    /// From then on, the store must never lose this step-up.
     func told(of steppedUp: SteppedUp, _ ticket: Ticket) {
         guard let at = steppedUp.session.signIn.authenticatedAt else {
             say("FAULT: an answered step-up lacks the time of its sign-in")
@@ -427,16 +444,16 @@ package final class Simulation: @unchecked Sendable {
         ticket.signedInAt = max(ticket.signedInAt, at)
     }
 
-    /// Reports that the repeat of an answered step-up was refused.
+    /// Reports a fault: an app repeated a step-up that was already answered, and was refused.
     func forgot(_ ticket: Ticket) {
         say("FAULT: the repetition of an answered step-up was refused")
         verdict.answeredWritesLost += 1
     }
 
-    /// Notes that a session was made.
+    /// Notes that a session was stored.
     func stored(_ row: SessionRow) { made.append(row) }
 
-    /// Notes that sessions ended in the store, and notifies the other processes.
+    /// Notes that sessions ended in the store, and sends the other processes the notice.
     func ended(_ tokenDigests: [Digest], _ reason: EndReason, by process: SimulatedProcess) {
         guard !tokenDigests.isEmpty else { return }
         rules.ended(tokenDigests, by: process, listeners: listeners)
@@ -450,10 +467,12 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Notes that a user got the final refusal of a code.
+    /// Notes that a user was told for good to sign in again, because a code was refused.
     func refused(_ code: String) { refusedCodes.insert(code) }
 
-    /// Notes that a later step-up of the session was settled first, so the grant of this step-up has to end.
+    /// Notes that a later step-up of the same session was stored first.
+    ///
+    /// So the grant of this earlier step-up has to end.
     func overtaken(_ row: OutboxRow, of session: Digest) {
         guard let token = refreshToken(row.tokens, of: row.boundTo), let (family, number) = authority.named(token),
             number == 0
@@ -464,9 +483,10 @@ package final class Simulation: @unchecked Sendable {
         former[session, default: []].append(family)
     }
 
-    /// Notes that an exchange's tokens went to the outbox.
+    /// Notes that a process has given up an exchange and put its tokens into the outbox.
     func gaveUp(_ row: OutboxRow, by process: SimulatedProcess) {
-        // A code's own refresh token has the number 0. Another number means that the answer repeated the session's token.
+        // The refresh token from a code's answer has the number 0. Another number means that the answer repeated the session's
+        // older token.
         guard let token = refreshToken(row.tokens, of: row.boundTo), authority.named(token)?.token == 0 else { return }
         say("gave up \(token)")
         authority.wrote(token, at: scheduler.now, inVain: true)
@@ -482,10 +502,10 @@ package final class Simulation: @unchecked Sendable {
         tokens(sealed, of: row)?.refreshToken?.reveal()
     }
 
-    /// Returns the certificate that a sealed set's access token is bound to.
+    /// Returns the certificate that a sealed access token is bound to.
     func certificate(_ sealed: Sealed?, of row: Digest) -> String? { tokens(sealed, of: row)?.certificate }
 
-    /// Returns the access token of a sealed set.
+    /// Returns the access token in a sealed value.
     func accessToken(_ sealed: Sealed?, of row: Digest) -> String? { tokens(sealed, of: row)?.accessToken.reveal() }
 
     /// Returns a new logout token for a session's user; nil if the user is unknown.
@@ -496,14 +516,14 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Withdraws the grant at the provider, as its user.
+    /// Ends the grant at the provider, as if its user had withdrawn it there.
     func revoke(_ ticket: Ticket) {
         guard let family = families[ticket.digest], family.death == nil else { return }
         say("family \(family.number) is revoked by its user")
         family.death = .byItsUser
     }
 
-    /// Judges an access token that an app got.
+    /// Judges an access token that an app got for the session's own API.
     func handedOut(_ token: AccessToken, _ ticket: Ticket, by process: SimulatedProcess, askedAt: Int) {
         if token.token.isEmpty || (weather.nonces != .unbound && token.key == nil) {
             say("FAULT: an access token that is bound to no key was handed out")
@@ -515,7 +535,8 @@ package final class Simulation: @unchecked Sendable {
             verdict.endedSessionsAlive += 1
         }
         let isLent = family.hasNoRefreshToken && family.person == families[ticket.holder.digest]?.person
-        // The call may have been in progress during the step-up, or may have used a cached session of the greatest age.
+        // The app may get a token of the former grant in two cases: its call was in progress during the step-up; or the process
+        // used a session from its cache, which is at most five seconds old.
         let isFormer = family.replacedAt.map { askedAt <= $0 + 5_000 } ?? false
         if let own = families[ticket.holder.digest], own !== family, !isLent, !isFormer {
             say("FAULT: a token of another session was handed out")
@@ -525,8 +546,8 @@ package final class Simulation: @unchecked Sendable {
         rules.gave(own: token, of: ticket.holder.digest, by: process, askedAt: askedAt)
         rules.checkCertificate(token, of: ticket.holder.digest, by: process, askedAt: askedAt)
         guard let end = ticket.holder.loggedOut ?? ticket.replaced else { return }
-        // Within three seconds, other processes receive the notice of the end, or notice that notices are missing. A cached
-        // session is used for at most five seconds.
+        // Within three seconds, another process receives the notice of the end, or notices that its connection for notices is
+        // broken. A process that was disturbed may use a cached session for five seconds.
         let patience = process.isUndisturbed(since: end.at) ? 3_000 : 5_000
         if process === end.by && askedAt >= end.at || askedAt > end.at + patience {
             say("FAULT: a token was handed out for a session that was logged out or replaced at \(end.at)")
@@ -536,9 +557,9 @@ package final class Simulation: @unchecked Sendable {
 
     // MARK: The verdict
 
-    /// Judges an accepted use of a session.
+    /// Judges an accepted call with a session.
     ///
-    /// A lapsed session has to be refused.
+    /// The broker must refuse a session that has lapsed.
     func used(_ ticket: Ticket, askedAt: Int) {
         if let idleEnd = weather.idleEnd, askedAt > ticket.usedAt + idleEnd + weather.lateEnd {
             say("FAULT: a session was accepted after its idle end, \(askedAt - ticket.usedAt) ms after its last use")
@@ -549,18 +570,19 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Reports that a stranger got the result of another user's code.
+    /// Reports a fault: a program that is not the login's starter got the result of a user's code.
     func toldStranger(_ what: String) {
         say("FAULT: a stranger got \(what)")
         verdict.endedSessionsAlive += 1
     }
 
-    /// Judges an answer that a session is over.
+    /// Judges the broker's answer that a session has ended.
     func toldOfEnd(_ ticket: Ticket) async {
         guard let row = try? await memory.session(tokenDigest: ticket.digest), row.endedAt == nil else { return }
         if let idleEnd = weather.idleEnd {
             // Compare with the simulation's own clock. A use moves the idle end at most once in a hundredth of the idle time,
-            // and at most once a second. A page ends with its parent, but its use does not move the parent's idle end.
+            // and at most once a second. A page's session ends with its parent, but a use of the page does not move the
+            // parent's idle end.
             if let used = ticket.answeredAt, let holders = ticket.holder.answeredAt,
                 case let unused = scheduler.now - min(used, holders),
                 unused < idleEnd - max(1_500, idleEnd / 100 + 500)
@@ -582,12 +604,12 @@ package final class Simulation: @unchecked Sendable {
         verdict.wrongfulLogOuts += 1
     }
 
-    /// The time on the store's clock.
+    /// The time that the store's own clock shows.
     var storeTime: WallTime {
         WallTime(milliseconds: SimulatedProcess.begin + Int64(scheduler.now + wallLeap + storeOffset))
     }
 
-    /// The real time.
+    /// The true time.
     var wallTime: WallTime { WallTime(milliseconds: SimulatedProcess.begin + Int64(scheduler.now)) }
 
     private func judge() async {
@@ -597,7 +619,8 @@ package final class Simulation: @unchecked Sendable {
         }
         for ticket in tickets { await judge(ticket) }
         for child in children { await judge(child: child) }
-        // A caller with a valid token gets it before the refresh ends, so wait until the result of each refresh is written.
+        // A caller with a valid access token gets it while a refresh is still in progress. So wait until the result of each
+        // refresh is written.
         let settled = Promise<Bool>()
         scheduler.after(30_000) { settled.resolve(true) }
         _ = await settled.wait()
@@ -626,7 +649,7 @@ package final class Simulation: @unchecked Sendable {
                 continue
             }
             if let session = authority.session(of: family.code) {
-                // The session ended meanwhile, or the sign-in was too old on a wrong clock.
+                // The session of the step-up ended meanwhile. Or, on a wrong clock, the sign-in seemed too old.
                 if weather.wallLeaps > 0 || byWrongClock { continue }
                 if await hasEnded(session) { continue }
             }
@@ -645,7 +668,9 @@ package final class Simulation: @unchecked Sendable {
         return SessionLimits.lapse(of: row, at: wallTime) != nil
     }
 
-    /// Judges a child, which ends with its parent, and whose answer has to be durable.
+    /// Judges a child session at the end of the run.
+    ///
+    /// The child must be in the store, and must have ended if its parent has.
     private func judge(child: Ticket) async {
         guard let row = try? await memory.session(tokenDigest: child.digest),
             let parent = try? await memory.session(tokenDigest: child.holder.digest)
@@ -664,8 +689,8 @@ package final class Simulation: @unchecked Sendable {
             say("FAULT: a child is usable after its parent has ended: \(row.handle)")
             verdict.endedSessionsAlive += 1
         } else if row.endedAt != nil, row.endReason != .replaced, !(child.isPage && row.endReason == .sessionLimit) {
-            // The reason `replaced` is allowed. The app's first request for a child may reach the store last, and then it
-            // replaces the child of the second request.
+            // A child may end with the reason `replaced`: if an app requests a child twice, the first request may reach the
+            // store last, and its child then replaces the child of the second request.
             say("FAULT: a child ended without its parent: \(row.endReason?.rawValue ?? "")")
             verdict.wrongfulLogOuts += 1
         }
@@ -692,7 +717,8 @@ package final class Simulation: @unchecked Sendable {
                 say("FAULT: a session is live in the store, although its app got a 204 for the log-out")
                 verdict.answeredWritesLost += 1
             }
-            // Without evidence, a process whose clock is behind the store's last time revokes nothing (decision 48).
+            // If a process's clock is behind the store's mark, the process revokes no tokens until evidence confirms its clock
+            // (decision 48).
             if family.death == nil, weather.reach == .token, processes.contains(where: \.mayRevoke) {
                 say("FAULT: the grant of a session that was logged out lives at the provider")
                 verdict.endedSessionsAlive += 1
@@ -711,7 +737,8 @@ package final class Simulation: @unchecked Sendable {
             verdict.endedSessionsAlive += 1
         }
         let hasLapsed = weather.idleEnd != nil && SessionLimits.lapse(of: row, at: wallTime) != nil
-        // Refusals under another certificate are counted for ten minutes before they end a session whose grant is dead.
+        // If the grant is dead, the provider refuses refreshes. After a change of the certificate, the broker counts such
+        // refusals for ten minutes before it ends the session.
         let isDead = family.death == .byItsUser || family.mayBeLost(weather.rotation, longestOutage: longestOutage)
         if row.endReason == nil, seen != .lives, weather.isCertified, isDead { return }
         if row.endReason == nil, seen != .lives, !hasLapsed {
@@ -721,7 +748,7 @@ package final class Simulation: @unchecked Sendable {
         judge(row.endReason, ticket, family)
     }
 
-    /// Checks that a session has lost each scope that the provider took away.
+    /// Checks that a session no longer has a scope that the provider has taken away.
     private func judgeScope(_ row: SessionRow) {
         let granted = tokens(row.tokens, of: row.tokenDigest)?.scope ?? []
         let told = (try? SessionFacts.open(row, vault))?.scope ?? []
@@ -730,7 +757,7 @@ package final class Simulation: @unchecked Sendable {
         verdict.rulesBroken += 1
     }
 
-    /// Whether the session's person has so many newer sessions that this session is over the limit.
+    /// Whether the same person has so many newer sessions that the limit of sessions has ended this session.
     private func isBeyondLimit(_ ticket: Ticket) -> Bool {
         guard let index = made.firstIndex(where: { $0.tokenDigest == ticket.digest }) else { return false }
         let own = made[index]

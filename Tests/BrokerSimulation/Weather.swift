@@ -1,56 +1,58 @@
 import Broker
 
-/// The faults of a run, with their frequency and length.
+/// The faults of a simulation run, with their frequency and length.
 ///
-/// Each `Double` is the probability of the event that its comment describes.
+/// A `Double` is the probability of the event in its comment, or in its name.
 struct Weather {
-    /// The provider's treatment of a refresh token that was already rotated.
+    /// The provider's reaction if a refresh token is sent after it was rotated.
     enum Rotation: CaseIterable {
-        /// Strict rotation with reuse detection, so the whole grant ends.
+        /// The provider detects the reuse and ends the whole grant.
         case reuseDetected
-        /// The token is refused, and the grant continues.
+        /// The provider repeats its answer if the idempotency key of the call is the same, and otherwise refuses the token.
         case refused
         /// A repeated idempotency key gets the same answer again.
         case replayed
     }
 
-    /// The provider's treatment of nonces in the broker's proofs.
+    /// The provider's rule for the nonces in the broker's proofs.
     enum Nonces {
-        /// The provider's tokens are unbound.
+        /// The provider's tokens are bound to no key, so the broker sends no proofs.
         case unbound
-        /// The tokens are bound to a key, and proofs need no nonce.
+        /// The provider's tokens are bound to a key, and the broker's proofs need no nonce.
         case none
-        /// Proofs need the newest nonce, which stays until it is forgotten.
+        /// The broker's proofs need the provider's newest nonce.
+        ///
+        /// The provider accepts this nonce any number of times, until the event `forgets`.
         case kept
-        /// Every answer brings a new nonce, which the next proof needs.
+        /// The broker's proofs need a nonce, and every answer of the provider contains the nonce for the next proof.
         case changing
     }
 
     var nonces = Nonces.unbound
-    /// The provider forgets its nonces.
+    /// The provider stops accepting the nonces that it has issued so far.
     var forgets = 0.0
-    /// A refresh is answered without binding the access token.
+    /// The answer to a refresh has an access token that is bound to no key.
     var answersBearer = 0.0
-    /// Whether the broker's settings state that the provider checks proofs before it spends a refresh token.
+    /// Whether a setting tells the broker that the provider checks proofs before it rotates a refresh token.
     var checksFirst = false
-    /// Whether the provider binds its tokens to the certificate that the broker shows.
+    /// Whether the provider binds its tokens to the broker's client certificate.
     var isCertified = false
     /// The number of times that the broker's client certificate is renewed during the run.
     var renewals = 0
-    /// The time from a renewal until a broker process shows the new certificate, in milliseconds.
+    /// The time from a certificate's renewal until a broker process uses the new certificate, in milliseconds.
     ///
-    /// Each process draws a time of its own.
+    /// Each process draws a time of its own from this range.
     var renewalRange = 0...10_000
-    /// The time from a renewal until the provider accepts the new certificate, in milliseconds.
+    /// The time from a certificate's renewal until the provider accepts the new certificate, in milliseconds.
     var acceptanceRange = 0...0
-    /// The error code of the provider's answer to a certificate that is still unknown to it.
+    /// The error code of the provider's answer while the provider does not yet accept the broker's certificate.
     var certificateRefusal = "invalid_client"
     var processes = 1
     var users = 1
     var rotation = Rotation.reuseDetected
-    /// The time that the faults last, in milliseconds.
+    /// The length of the part of the run that has faults, in milliseconds.
     ///
-    /// Afterwards everything works.
+    /// Afterwards the provider, the store and the processes work without faults.
     var length = 180_000
     var accessTokenLife = 40
     // The provider.
@@ -65,32 +67,36 @@ struct Weather {
     var lateRange = 20_000...45_000
     var refusedClient = 0.0
     var identityFails = 0.0
-    /// Whether every token answer of the run is a 401 with an empty body.
+    /// Whether every answer of the provider's token endpoint is a 401 with an empty body, for ten minutes of the run.
     var emptyRefusals = false
-    /// A refreshed id_token names another user.
+    /// The id_token in the answer to a refresh names another user.
     var subjectChanges = 0.0
-    /// The time until the provider's keys for a refreshed id_token can be fetched.
+    /// The time until the broker can fetch the provider's keys, which it needs to check the id_token of a refresh.
     var slowKeys = 0
     /// The user withdraws the grant at the provider.
     var revokedThere = 0.0
     // The store.
     var storeFails = 0.0
     var storeInDoubt = 0.0
-    /// The number of outages of the store for all processes, and their lengths.
+    /// The number of times that all processes lose the store, and the length of such an outage in milliseconds.
     var outages = 0
     var outageRange = 1_000...40_000
-    /// The delay until a further process finds the store again, after the first process has found it.
+    /// After an outage, the time until a process finds the store again, in milliseconds.
+    ///
+    /// Each process draws a time of its own.
     var foundAgainRange = 0...0
-    /// The number of times that one process alone is cut off from the store, and the length of each.
+    /// The number of times that a single process is cut off from the store, and the length of each cut in milliseconds.
     var partitions = 0
     var partitionRange = 1_000...60_000
-    /// The number of locks on the tables of sealed values, and their lengths; sessions and pairs then cannot be written.
+    /// The number of times that the tables of sealed values are locked, and the length of each lock in milliseconds.
+    ///
+    /// Sessions and token pairs cannot be written meanwhile.
     var heldWrites = 0
     var heldRange = 5_000...60_000
-    /// The number of breaks of a process's listening connection, and their lengths.
+    /// The number of times that the connection for notices of a process breaks, and the length of each break in milliseconds.
     var cuts = 0
     var cutRange = 2_500...20_000
-    /// The answer to a read is slow.
+    /// The store answers a read late.
     var slowReads = 0.0
     // The processes and their clocks.
     var crashes = 0
@@ -98,84 +104,93 @@ struct Weather {
     var pauseRange = 1_000...45_000
     var wallJumps = 0
     var wallJumpRange = -45_000...45_000
-    /// The number of steps of the store's own clock, as `wallJumps` are steps of a process's clock.
+    /// The number of times that the store's own clock is set to another time. (`wallJumps` is this number for a process's
+    /// clock.)
     var storeJumps = 0
-    /// Whether a clock is set right again some time after it was stepped.
+    /// Whether a clock that was set to a wrong time is set right again some time later.
     var clocksComeBack = false
-    /// The number of times that all wall clocks are wrong by three months or an hour, and the length of each.
+    /// The number of times that all wall clocks are wrong (three months ahead or an hour behind), and the length of each time
+    /// in milliseconds.
     var wallLeaps = 0
     var wallLeapRange = 1_000...60_000
     // The callers.
     var hangUps = 0.0
     var logOuts = 0.05
-    /// The user logs out at the provider, which repeats its logout token until the broker has accepted it.
+    /// The user logs out at the provider.
+    ///
+    /// The provider sends its logout token again until the broker has accepted it.
     var logOutsThere = 0.0
-    /// The time that a user waits between two uses.
+    /// The time that a user waits between two uses of the session, in milliseconds.
     var idleRange = 500...25_000
-    /// The app asks for a newer access token than the one that it has.
+    /// The app asks for a newer access token than the one that it already has.
     var forced = 0.15
-    /// The app asks every process for an access token before and after a log-out.
+    /// The app asks each process for an access token, before and after it logs the session out.
     var probes = 0.3
-    /// The app listens to the events of a session.
+    /// The app subscribes to the event stream of its session.
     var listeners = 0.3
-    /// A stranger without the proof forwards the user's callback.
+    /// Another program, which lacks the login token and the verifier, forwards the user's callback.
     var strangers = 0.05
-    /// The app has a widget, with a child session.
+    /// The app has a widget that gets a child session.
     var children = 0.0
-    /// The user signs in again for the session, as an upstream demands.
+    /// The user makes a step-up for the session, because an upstream demands it.
     var stepUps = 0.0
-    /// The app asks for access tokens of other APIs, some of them refused by the provider.
+    /// The app asks for access tokens for other APIs than the session's own.
+    ///
+    /// The provider refuses some of these APIs.
     var targets = 0.0
-    /// A step-up's answer has no refresh token.
+    /// The provider's answer to a step-up has no refresh token, so the session keeps its grant.
     var keepsGrant = 0.0
-    /// A step-up is answered with the refresh token that the session's grant has then.
+    /// The provider's answer to a step-up repeats the refresh token of the session's grant.
     var repeatsToken = 0.0
-    /// The share of the repeated refresh tokens that are the grant's newest at the provider, which the broker may not have yet.
+    /// If a step-up's answer repeats a refresh token: the share of answers with the newest token at the provider, which may not
+    /// be in the broker's store yet.
     var repeatsNewest = 0.0
-    /// The pause between two forced refreshes in seconds, which is short to allow more of them in a run.
+    /// The shortest time between two forced refreshes, in seconds.
+    ///
+    /// A short time allows more of them in a run.
     var forcedPause = 0
-    /// A step-up's sign-in is weaker than demanded.
+    /// The sign-in of a step-up is weaker than the demand.
     var weakSignIns = 0.0
     /// Another user signs in for a step-up.
     var strangersSignIn = 0.0
-    /// A step-up is finished with another session's token.
+    /// The app finishes a step-up with another session's token.
     var othersFinish = 0.0
-    /// A refresh is answered with less scope than before.
+    /// The answer to a refresh has less scope than the session had before.
     var shrinks = 0.0
-    /// The number of times that the ring gets a newer key.
+    /// The number of times that the key ring gets a newer key.
     ///
-    /// The processes receive the key one after the other.
+    /// One process after the other receives the new key.
     var rotations = 0
     var rotationRange = 0...10_000
-    /// The app replaces its widget by another.
+    /// The app replaces the child session of its widget by a new one.
     var replacements = 0.0
-    /// The app hands the session over to a web page.
+    /// The app hands its session over to a web page.
     var pages = 0.0
-    /// The user makes a call that needs the user's presence.
+    /// The app makes a call that its user has to confirm (presence).
     ///
-    /// If this is above zero, all sessions belong to keys of phones.
+    /// If this probability is above zero, all sessions are bound to keys of phones.
     var presence = 0.0
-    /// A call that needs presence provably fails to reach its upstream (`unreached`), or its answer is lost
+    /// A call with a presence proof provably fails to reach its upstream (`unreached`), or the upstream's answer is lost
     /// (`upstreamLoses`).
     var unreached = 0.0
     var upstreamLoses = 0.0
     /// The app requests a target that the provider refuses.
     var refusedTargets = 0.0
-    /// Whether every session has to get its token at once.
+    /// Whether the run has no faults that could delay a session's own access token, so every app must get this token at once.
     var isFine = false
     // What is configured.
     /// Whether all users are one person with several sessions.
     var isOnePerson = false
     var sessionLimit = 50
     var reach = RevocationReach.token
-    /// The time until an unused session ends; nil for longer than a run.
+    /// The time after which an unused session lapses; nil if this time is longer than a run.
     var idleEnd: Int?
     /// Whether the clocks of processes or of the store are sometimes wrong.
     var clocksStep: Bool { wallJumps + wallLeaps + storeJumps > 0 }
-    /// The longest life of a session beyond its idle time.
+    /// The longest time for which the broker may still accept a session after its idle end, in milliseconds.
     var lateEnd: Int { clocksComeBack ? 180_000 : 1_000 }
 
-    /// Makes the provider bind its tokens to a key, with one of the treatments of nonces that real servers have.
+    /// Makes the provider bind its tokens to a key, with one of the rules for nonces that real servers have.
     mutating func bind(_ random: inout SeededRandom) {
         nonces = random.pick([.none, .kept, .changing, .changing])
         forgets = random.pick([0, 0.05, 0.3])
@@ -183,7 +198,7 @@ struct Weather {
         checksFirst = random.chance(0.5)
     }
 
-    /// Makes the provider bind its tokens to a certificate that is renewed.
+    /// Makes the provider bind its tokens to the broker's client certificate, which is renewed during the run.
     mutating func certify(_ random: inout SeededRandom) {
         isCertified = true
         renewals = random.number(1...3)
@@ -192,7 +207,7 @@ struct Weather {
         certificateRefusal = random.pick(["invalid_client", "unauthorized_client", "invalid_grant"])
     }
 
-    /// Makes calls need the user's presence, and chooses the faults that matter for this.
+    /// Makes some calls need the user's presence, and chooses the faults that affect such calls.
     mutating func showPresence(_ random: inout SeededRandom) {
         presence = 0.7
         unreached = random.pick([0, 0.3])
@@ -216,7 +231,9 @@ struct Weather {
         logOuts = 0.03
     }
 
-    /// Returns the mixed weather of a seed, with a few of the kinds of faults at the same time.
+    /// Returns weather that mixes a few kinds of faults.
+    ///
+    /// The seed decides which.
     static func mixed(_ random: inout SeededRandom) -> Weather {
         var weather = Weather()
         weather.processes = random.number(1...3)

@@ -21,8 +21,9 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         let id: String
         let key: SecretBytes
         let created: WallTime
-        /// The time when this key starts to seal; nil if the key may seal at once. Every process can load the key before this
-        /// time.
+        /// The time when this key starts to seal; nil if the key may seal at once.
+        ///
+        /// Every process can load the key before this time.
         var sealsFrom: WallTime?
 
         func seals(at now: WallTime) -> Bool { sealsFrom.map { $0 <= now } ?? true }
@@ -61,8 +62,9 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         self.last = last
     }
 
-    /// Returns the sealing key: the newest key that may seal at `now`. If the start times of all keys are in the future,
-    /// returns the oldest key.
+    /// Returns the sealing key: the newest key that may seal at `now`.
+    ///
+    /// If the start times of all keys are in the future, returns the oldest key.
     func sealing(at now: WallTime) -> Key { keys.first { $0.seals(at: now) } ?? last }
 
     /// The id of the sealing key.
@@ -116,7 +118,9 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         }
     }
 
-    /// The keys' public parts. The newest key is marked as the sealing key, even if its start time is in the future.
+    /// The keys' public parts.
+    ///
+    /// The newest key is marked as the sealing key, even if its start time is in the future.
     package var list: [Entry] { list(at: WallTime(milliseconds: .max)) }
 
     private static func fresh(_ random: (Int) throws(VaultFailure) -> [UInt8]) throws(KeyRingFailure) -> SecretBytes {

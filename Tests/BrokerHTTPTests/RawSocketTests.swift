@@ -9,8 +9,9 @@ import Testing
 
 @Suite("HTTP/1 requests over raw sockets", .timeLimit(.minutes(2)))
 struct RawSocketTests {
-    /// A second request, hidden in each request of `ambiguous`. Two servers could find the end of such a request at different
-    /// bytes.
+    /// A second request, hidden in each request of `ambiguous`.
+    ///
+    /// Two servers could find the end of such a request at different bytes.
     ///
     /// If the broker read the hidden text as a request, it would answer 404, and the log would have a second record.
     private static let smuggled = "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -33,8 +33,9 @@ struct RelayCertificateTests {
             key: try NIOSSLPrivateKey(bytes: Array(key.utf8), format: .pem))
     }
 
-    /// Makes a call. The relay gets tokens that are bound to the certificates in `given`, in turn; nil means that the refresh
-    /// fails.
+    /// Makes a call.
+    ///
+    /// The relay gets tokens that are bound to the certificates in `given`, in turn; nil means that the refresh fails.
     ///
     /// Returns the problem code, the number of tokens that the relay requested, and whether the relay tried to connect.
     private func call(

@@ -142,7 +142,9 @@ struct RelaySignInTests {
         }
     }
 
-    /// Makes a call. An access token is named after the subject of the session for which the relay requests the token.
+    /// Makes a call.
+    ///
+    /// An access token is named after the subject of the session for which the relay requests the token.
     private func call(_ fixture: RelayFixture, _ method: HTTPRequest.Method) async throws -> RelayResponse {
         try await fixture.relay.call(
             try fixture.request(method, "/x"), session: fixture.session, signIns: fixture.signIns,

@@ -88,7 +88,9 @@ actor PostgreSQLServer {
         if waiting.isEmpty { isInUse -= 1 } else { waiting.removeFirst().resume() }
     }
 
-    /// Returns the server's address. The first call starts the server.
+    /// Returns the server's address.
+    ///
+    /// The first call starts the server.
     func start() throws -> Address {
         if let address { return try address.get() }
         let process = Process()

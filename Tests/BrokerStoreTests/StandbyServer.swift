@@ -8,8 +8,9 @@ import Testing
 /// The script `Tests/scenarios/support/postgresql --standby` runs both servers, and stops them when its input is closed.
 final class StandbyServer {
     let url: String
-    /// The URL of the standby alone. It has `target_session_attrs=any`, because libpq would otherwise refuse a server that only
-    /// reads.
+    /// The URL of the standby alone.
+    ///
+    /// The URL has `target_session_attrs=any`, because libpq would otherwise refuse a server that only reads.
     let standbyURL: String
     private let process = Process()
     private let input = Pipe()

@@ -3,7 +3,9 @@ import BrokerStore
 import BrokerTestSupport
 import Testing
 
-/// An engine that the conformance suite tests. Every test of the suite runs over each engine.
+/// An engine that the conformance suite tests.
+///
+/// Every test of the suite runs over each engine.
 enum StoreEngine: String, CaseIterable, CustomTestStringConvertible {
     case inMemory = "in memory"
     case sqlite = "SQLite"

@@ -8,7 +8,9 @@ import GRDB
 final class WriterHold: Sendable {
     private let gate = DispatchSemaphore(value: 0)
 
-    /// Blocks the store's writer until `letGo`. Returns when the writer is blocked.
+    /// Blocks the store's writer until `letGo`.
+    ///
+    /// Returns when the writer is blocked.
     static func take(_ store: SQLiteStore) async -> WriterHold {
         let hold = WriterHold()
         await withCheckedContinuation { continuation in

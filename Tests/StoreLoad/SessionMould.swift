@@ -29,7 +29,9 @@ struct SessionMould: Sendable {
             refreshable: true, facts: nothing, tokens: nothing)
     }
 
-    /// Makes a session like the model, but for another user. Its values are sealed for its own row, so they open there.
+    /// Makes a session like the model, but for another user.
+    ///
+    /// Its values are sealed for its own row, so they open there.
     func row(_ vault: OpenSSLVault) throws -> StoredRow {
         var row = Self.another(model)
         row.facts = try vault.seal(facts, as: .session, row: row.tokenDigest)
@@ -37,8 +39,9 @@ struct SessionMould: Sendable {
         return .session(row, RefreshMarks())
     }
 
-    /// Returns a copy of the model for another user. Its sealed values are those of the model, so they open only in the model's
-    /// row.
+    /// Returns a copy of the model for another user.
+    ///
+    /// Its sealed values are those of the model, so they open only in the model's row.
     static func another(_ model: SessionRow) -> SessionRow {
         var row = model
         row.tokenDigest = digest()

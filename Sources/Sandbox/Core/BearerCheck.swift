@@ -1,7 +1,9 @@
 import HTTPTypes
 import Hummingbird
 
-/// Finds the grant of an access token. The token is a bearer token, or it is bound to a key and comes with a proof.
+/// Finds the grant of an access token.
+///
+/// The token is a bearer token, or it is bound to a key and comes with a proof.
 struct BearerCheck {
     let call: Call
 

@@ -59,7 +59,9 @@ struct ClientAuthentication {
         throw OAuthFailure.client("the certificate is not this client's")
     }
 
-    /// Returns id and secret from HTTP Basic. Both are form-decoded, except with the setting `basic_encoding: raw`.
+    /// Returns id and secret from HTTP Basic.
+    ///
+    /// Both are form-decoded, except with the setting `basic_encoding: raw`.
     func basicCredentials() throws -> (id: String, secret: String)? {
         guard let field = call.headers[.authorization] else { return nil }
         let parts = field.split(separator: " ", maxSplits: 1)

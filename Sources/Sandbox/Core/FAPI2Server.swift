@@ -41,7 +41,9 @@ struct FAPI2Server {
         }
     }
 
-    /// Refuses a client secret, and a body without `client_id`. A client must authenticate with an assertion or a certificate.
+    /// Refuses a client secret, and a body without `client_id`.
+    ///
+    /// A client must authenticate with an assertion or a certificate.
     func check(authentication form: Pairs) throws(OAuthFailure) {
         guard isOn else { return }
         guard call.headers[.authorization] == nil, form["client_secret"] == nil, let id = form["client_id"] else {

@@ -1,4 +1,6 @@
-/// Signs a provider's id_tokens with the provider's key. If a fault demands it, the signature or the token is wrong.
+/// Signs a provider's id_tokens with the provider's key.
+///
+/// If a fault demands it, the signature or the token is wrong.
 struct IDTokenSigner {
     let state: SandboxState
     /// The name of the provider whose keys sign the tokens.

@@ -11,7 +11,7 @@ struct TokenMinter {
 
     /// The certificate that the access token is bound to; nil if the client is registered for other tokens only.
     ///
-    /// It is the connection's certificate, unless a fault demands another one.
+    /// The certificate is the connection's, unless a fault demands another one.
     var certificate: String? {
         let client = call.state.client(grant.clientID, at: server.name)
         guard client?.json["tls_client_certificate_bound_access_tokens"]?.flag == true else { return nil }

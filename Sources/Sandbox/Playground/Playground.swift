@@ -3,8 +3,9 @@ final class Playground: Sendable {
     let configuration: PlaygroundConfiguration
     let conversation = Conversation()
     let phone: PlaygroundPhone
-    /// The guard of the playground's routes. Its token is new at each start of the sandbox, so the guard refuses pages that
-    /// were loaded earlier.
+    /// The guard of the playground's routes.
+    ///
+    /// Its token is new at each start of the sandbox, so the guard refuses pages that were loaded earlier.
     let gate = PlaygroundGuard(token: Random.token())
     let recorder: ConversationRecorder
 

@@ -4,7 +4,9 @@ import NIOHTTP1
 
 /// The phone's HTTP client, which never follows redirects itself and records all messages.
 struct PlaygroundCaller: Sendable {
-    /// The error of an unanswered request. The receiver is unreachable, or has closed the connection.
+    /// The error of an unanswered request.
+    ///
+    /// The receiver is unreachable, or has closed the connection.
     struct NoAnswer: Error {}
 
     private static let client: HTTPClient = {

@@ -43,7 +43,9 @@ extension PlaygroundPhone {
         return true
     }
 
-    /// Asks the user a question. After the answer yes, the presence key signs, and the proof is returned.
+    /// Asks the user a question.
+    ///
+    /// After the answer yes, the presence key signs, and the proof is returned.
     ///
     /// Returns nil after the answer no, or after two minutes.
     private func ask(_ question: String, over request: PlaygroundRequest) async -> String? {
@@ -98,8 +100,9 @@ extension PlaygroundPhone {
         )
     }
 
-    /// Sends a request as a thief, who has copies of all the phone's cookies. If the request needs a proof, it has one by the
-    /// device's key.
+    /// Sends a request as a thief, who has copies of all the phone's cookies.
+    ///
+    /// If the request needs a proof, it has one by the device's key.
     private func asThief(_ request: PlaygroundRequest) async -> PlaygroundAnswer? {
         var request = request
         request.who = "thief"

@@ -16,7 +16,9 @@ extension PlaygroundPhone {
         notice(Self.unpaid, "The browser was closed: the broker is told nothing. " + (await standing()))
     }
 
-    /// Chooses a user on the provider's page, or refuses there. Then finishes the step-up and the payment.
+    /// Chooses a user on the provider's page, or refuses there.
+    ///
+    /// Then finishes the step-up and the payment.
     func chooseAgain(_ name: String) async {
         let refused = name == "refuse"
         let form = Pairs(refused ? [("decision", "deny")] : [("user", name), ("decision", "allow")])

@@ -14,8 +14,9 @@ extension PlaygroundPhone {
         await open(ticket)
     }
 
-    /// Reloads the page in the web view, as the page's own script does, and shows the answer. After the session's end, empties
-    /// the web view's cookie store.
+    /// Reloads the page in the web view, as the page's own script does, and shows the answer.
+    ///
+    /// After the session's end, empties the web view's cookie store.
     func reloadShop() async {
         guard webViewJar.web != nil else { return }
         let answer = try? await caller.send(
@@ -47,8 +48,9 @@ extension PlaygroundPhone {
         return Ticket(url: String(url.dropFirst(caller.broker.count)), secret: secret)
     }
 
-    /// Stores the secret in the web view, and loads the ticket's address. Then the script of the loaded page redeems the ticket
-    /// with a POST.
+    /// Stores the secret in the web view, and loads the ticket's address.
+    ///
+    /// Then the script of the loaded page redeems the ticket with a POST.
     private func open(_ ticket: Ticket) async {
         webViewJar.take(Self.secretName + "=" + ticket.secret)
         screen.shopAddress = caller.broker + "/handover/" + Shortened.secret(String(ticket.url.dropFirst(10)))

@@ -84,7 +84,9 @@ actor PlaygroundPhone {
         }
     }
 
-    /// Chooses a user on the provider's page, or refuses there. Then shows the session or the failure.
+    /// Chooses a user on the provider's page, or refuses there.
+    ///
+    /// Then shows the session or the failure.
     func choose(_ name: String) async {
         guard screen.view == .consent else { return }
         guard pending == nil else { return await chooseAgain(name) }

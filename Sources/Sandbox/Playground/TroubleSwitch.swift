@@ -1,4 +1,6 @@
-/// The switches on the page. Each of them simulates a trouble, such as a lost answer or a theft.
+/// The switches on the page.
+///
+/// Each of them simulates a trouble, such as a lost answer or a theft.
 enum TroubleSwitch: String, CaseIterable, Sendable {
     case expireToken = "expire-token"
     case dropAnswer = "drop-answer"

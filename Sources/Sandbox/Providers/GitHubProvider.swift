@@ -60,7 +60,9 @@ struct GitHubProvider: AuthorizationServer {
         return .text(pairs.encoded, type: "application/x-www-form-urlencoded; charset=utf-8")
     }
 
-    /// Revokes the token in the JSON body. The client, named in the path, authenticates with HTTP Basic.
+    /// Revokes the token in the JSON body.
+    ///
+    /// The client, named in the path, authenticates with HTTP Basic.
     private func revoke(_ call: Call) -> Response {
         let authentication = ClientAuthentication(call: call, issuer: "", paths: [:])
         guard let (id, secret) = try? authentication.basicCredentials(),

@@ -141,7 +141,9 @@ struct VendorProvider: AuthorizationServer {
             status: refused.status)
     }
 
-    /// Returns the redirect URI for a name in the setting `redirect_names`. For any other text, returns the text itself.
+    /// Returns the redirect URI for a name in the setting `redirect_names`.
+    ///
+    /// For any other text, returns the text itself.
     private func redirect(_ text: String, _ call: Call) -> String {
         call.settings.json["redirect_names"]?[text]?.text ?? text
     }

@@ -85,8 +85,9 @@ struct ZephrProvider: SandboxProvider {
         return Consent.page(call, clientID: "news.example.org", scope: "profile email")
     }
 
-    /// Answers the browser after the social provider has redirected it to Zephr. Zephr redeems the code, and redirects the
-    /// browser to the app.
+    /// Answers the browser after the social provider has redirected it to Zephr.
+    ///
+    /// Zephr redeems the code, and redirects the browser to the app.
     private func callback(_ call: Call) -> Response {
         var query = call.queryPairs
         query.all += call.form?.all ?? []

@@ -21,8 +21,9 @@ package struct MutualTLSConfiguration: Sendable {
         self.clientRoots = clientRoots
     }
 
-    /// Returns the listener's TLS configuration. Client certificates are optional, because the server may also have clients
-    /// that lack a certificate.
+    /// Returns the listener's TLS configuration.
+    ///
+    /// Client certificates are optional, because the server may also have clients that lack a certificate.
     func tls() throws -> TLSConfiguration {
         var tls = TLSConfiguration.makeServerConfiguration(
             certificateChain: try NIOSSLCertificate.fromPEMFile(certificate).map { .certificate($0) },

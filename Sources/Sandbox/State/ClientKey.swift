@@ -1,6 +1,8 @@
 import Crypto
 
-/// The key pair with which clients of the sandbox sign their assertions. The sandbox publishes its private key.
+/// The key pair with which clients of the sandbox sign their assertions.
+///
+/// The sandbox publishes its private key.
 struct ClientKey: Sendable {
     let key = P256.Signing.PrivateKey()
     let id = "SANDBOX001"

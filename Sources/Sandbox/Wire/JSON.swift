@@ -67,7 +67,9 @@ package indirect enum JSON: Sendable, Equatable {
         if case .object(let value) = self { value } else { nil }
     }
 
-    /// Returns this object with the members of `other` added or replaced. A null in `other` removes the member.
+    /// Returns this object with the members of `other` added or replaced.
+    ///
+    /// A null in `other` removes the member.
     package func merging(_ other: JSON) -> JSON {
         guard case .object(let additions) = other else { return self }
         var result = self

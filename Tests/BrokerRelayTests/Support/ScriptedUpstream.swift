@@ -19,7 +19,9 @@ final class ScriptedUpstream: Sendable {
         /// The request target.
         var target: String { String(requestLine.split(separator: " ").dropFirst().first ?? "") }
 
-        /// The values of a header field. Names are compared independent of case.
+        /// The values of a header field.
+        ///
+        /// Names are compared independent of case.
         func values(_ name: String) -> [String] {
             lines.dropFirst().compactMap { line in
                 guard let colon = line.firstIndex(of: ":"), line[..<colon].lowercased() == name.lowercased() else {
@@ -156,7 +158,9 @@ final class ScriptedConnection {
         }
     }
 
-    /// Closes only the sending side of the connection. The upstream can still read.
+    /// Closes only the sending side of the connection.
+    ///
+    /// The upstream can still read.
     func closeOutput() async throws { try await channel.close(mode: .output).get() }
 
     func write(_ text: String) async throws { try await outbound.write(ByteBuffer(string: text)) }

@@ -40,7 +40,9 @@ package final class InMemoryStore: BrokerStore {
         meanwhile.withLock { $0 = happens }
     }
 
-    /// Returns the result of an ending. Throws instead if a test has demanded that the store's answer to this ending is lost.
+    /// Returns the result of an ending.
+    ///
+    /// Throws instead if a test has demanded that the store's answer to this ending is lost.
     private func unlessLost<Value>(_ value: Value) throws(StoreFailure) -> Value {
         let isLost = losingEnding.withLock { losing in
             defer { losing = false }

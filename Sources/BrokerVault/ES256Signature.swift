@@ -97,7 +97,8 @@ enum ES256Signature {
         return r + s
     }
 
-    /// Removes a positive integer from the front and returns it as 32 bytes.
+    /// Removes a DER integer from the beginning of `rest`, and returns it as 32 bytes; nil if it is malformed or longer than 32
+    /// bytes.
     private static func positive(_ rest: inout ArraySlice<UInt8>) -> [UInt8]? {
         guard rest.popFirst() == 0x02, let length = rest.popFirst(), length < 0x80, rest.count >= Int(length) else {
             return nil

@@ -8,9 +8,10 @@ import Testing
 /// Backups of older programs, made from a small database for each released schema.
 @Suite("SQLite: backups of each released schema", .timeLimit(.minutes(2)))
 struct OlderBackupTests {
-    /// The number of sealed values in a database from `backup`.
+    /// The number of sealed values in a database that `backup` makes.
     ///
-    /// Each of two sessions has two, and the login, the registration and the outbox row have one each.
+    /// Each of the two sessions has two sealed values. The login, the registration and the outbox row have one sealed value
+    /// each.
     private static let sealed = 7
 
     /// Makes a backup of a schema with two living sessions and returns their digests.

@@ -223,7 +223,7 @@ struct PostgreSQLTests {
                     }
                     try await group.waitForAll()
                 }
-                // Whether a child lives depends only on its own row.
+                // The test reads each child's own row, which alone determines whether the child lives.
                 var living = 0
                 for row in rows {
                     let stored = try await stores[0].session(tokenDigest: row.tokenDigest)

@@ -28,7 +28,7 @@ final class Conversation: Sendable {
         append(.init(kind: .note, from: .app, to: .provider, title: text, tone: tone))
     }
 
-    /// Returns the messages after the given number, the last number, and the number of restarts.
+    /// Returns the messages whose numbers are above `number`, the last message's number, and the number of restarts.
     func since(_ number: Int) -> (messages: [ConversationMessage], last: Int, beginning: Int) {
         kept.withLock { kept in
             (kept.messages.filter { $0.number > number }, kept.next - 1, kept.beginning)

@@ -92,7 +92,7 @@ extension PlaygroundPhone {
         screen.shop = "Welcome, \(name). A session of kind “\(kind)”, \(session["handle"]?.text ?? "")."
     }
 
-    /// Shows that a thief with the ticket's address fails, and what a thief with the page's cookie gets.
+    /// Simulates two thefts, and shows the results: a thief copies the ticket's address; and a thief copies the page's cookie.
     func stealAddress() async {
         guard let ticket = await ticket() else { return }
         let stranger = CookieJar()

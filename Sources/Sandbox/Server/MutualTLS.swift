@@ -9,7 +9,7 @@ struct ShownCertificate: Sendable {
     /// The DNS names in the certificate.
     let names: [String]
 
-    /// Reads a connection's certificate; nil for plain HTTP or a missing certificate.
+    /// Reads the client's certificate from a connection; nil if the connection is plain HTTP or the client has shown none.
     init?(of channel: any Channel) async {
         guard let found = try? await channel.nioSSL_peerCertificate().get(), let encoded = try? found.toDERBytes()
         else {

@@ -21,7 +21,7 @@ struct Storage: Sendable {
     var nonces: [String: String] = [:]
     /// The last payments that `/api/payments` accepted.
     var payments: [JSON] = []
-    /// The `jti`s of all proofs so far, and of the assertions to a provider with `profile: fapi2`.
+    /// The `jti`s of all proofs that the sandbox has received, and of all assertions to a provider with `profile: fapi2`.
     var proofs: Set<String> = []
     var idempotent: [String: (at: Double, body: String)] = [:]
     var zephrSessions: [String: ZephrSession] = [:]

@@ -30,9 +30,9 @@ struct RawClient: Sendable {
         }
     }
 
-    /// Sends the bytes and returns the answer as soon as `isEnough` accepts it.
+    /// Sends the bytes, and returns the answer as soon as `isEnough` accepts it.
     ///
-    /// Then it closes the connection.
+    /// The client then closes the connection.
     func answer(
         to text: String, within limit: Duration = .seconds(30), isEnough: @escaping @Sendable (String) -> Bool
     ) async throws -> String {

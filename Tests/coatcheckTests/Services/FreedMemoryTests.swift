@@ -42,11 +42,12 @@ import Testing
     func leftBehind() {
         var rule = FreedMemoryRule(atRest: nil)
         rule.tried(leaving: Self.figures(unused: 4, used: 6), at: .zero)
-        // While bodies arrive, each page has a block in use, so an attempt returns little memory.
+        // While request bodies arrive, each page has a block in use, so an attempt returns little memory.
         #expect(rule.isWorthIt(Self.figures(unused: 290, used: 26), at: .seconds(10)))
         rule.tried(leaving: Self.figures(unused: 275, used: 26), at: .seconds(10))
         #expect(!rule.isWorthIt(Self.figures(unused: 277, used: 26), at: .seconds(20)))
-        // Most bodies are gone. There is only a little more free memory, but now whole pages are unused and can be returned.
+        // Most request bodies have been freed since. The unused memory has grown only a little, but it now has whole pages,
+        // which can be returned.
         #expect(!rule.mayTry(at: .seconds(19)))
         #expect(rule.mayTry(at: .seconds(20)))
         #expect(rule.isWorthIt(Self.figures(unused: 282, used: 20), at: .seconds(20)))

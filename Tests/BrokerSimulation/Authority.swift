@@ -1,49 +1,53 @@
 import Broker
 
-/// The provider itself, with its codes, its grants and the calls that it received.
+/// The provider itself, with its codes, its grants and the calls that reached it.
 final class Authority: @unchecked Sendable {
     let rotation: Weather.Rotation
     private(set) var families: [Family] = []
     private(set) var calls: [TokenCall] = []
     private var codes: [String: Family?] = [:]
-    /// The person who agreed to each code.
+    /// The person who signed in for each code.
     private var people: [String: Int] = [:]
-    /// The codes that were sent a second time, although the provider may have performed the first call.
+    /// The codes that a process sent a second time, although the provider may have carried out the first call.
     private(set) var codesCalledTwice: Set<String> = []
     private var verifiers: [String: Secret] = [:]
     private var nextCode = 0
-    /// The thumbprints of logins' keys, in `pushed` by state and in `keys` by code.
+    /// The thumbprint of each login's key: `pushed` has it by the login's state, and `keys` by the login's code.
     ///
-    /// A code has to be redeemed with its login's key.
+    /// A code can be redeemed only with the key of its login.
     private var pushed: [String: String] = [:]
     private var keys: [String: String] = [:]
-    /// The number of the newest nonce, which is the only nonce that the provider accepts.
+    /// The number of the newest nonce.
+    ///
+    /// The provider accepts only this nonce.
     private var nonce = 1
-    /// The number of the newest certificate that the provider accepts.
+    /// The number of the newest client certificate that the provider accepts.
     var acceptedCertificate = 1
     private var attempts: [TokenCall] = []
     private var proven: [TokenCall] = []
 
-    /// Returns a session's present grant.
+    /// Returns the present grant of a session in the broker.
     var standing: (Digest) -> Family? = { _ in nil }
 
     init(rotation: Weather.Rotation) { self.rotation = rotation }
 
-    /// A user's step-up sign-in for a session.
+    /// A sign-in by which a user steps an existing session up.
     private struct StepUp {
         let session: Digest
-        /// Whether the answer contains a refresh token, and whether that token is the one of the session's grant.
+        /// Whether the answer to the code has a refresh token (`givesToken`), and whether it repeats the refresh token of the
+        /// session's grant (`repeatsToken`).
         let (givesToken, repeatsToken): (Bool, Bool)
-        /// Whether the answer repeats the grant's newest refresh token, which the broker may still have to store.
+        /// Whether the repeated token is the newest of the session's grant at the provider, which the broker may not have
+        /// stored yet.
         let repeatsNewest: Bool
-        /// Whether the sign-in is weaker than demanded, or another person's.
+        /// Whether the sign-in is weaker than the demand (`isWeak`), or another person's (`isStrangers`).
         let (isWeak, isStrangers): (Bool, Bool)
     }
 
-    /// The codes of step-ups.
+    /// The step-up that each code belongs to.
     private var stepUps: [String: StepUp] = [:]
 
-    /// Returns a new code for a session's user, as if the user had signed in again for the session.
+    /// Returns a new code for stepping a session up, as if a user had signed in again.
     func stepUp(
         _ person: Int, of session: Digest, givesToken: Bool, repeatsToken: Bool, repeatsNewest: Bool,
         isWeak: Bool = false, isStrangers: Bool = false
@@ -55,10 +59,12 @@ final class Authority: @unchecked Sendable {
         return code
     }
 
-    /// Returns the session that a code's sign-in is for; nil for a code that makes a session.
+    /// Returns the session that a code steps up; nil for the code of a login that makes a new session.
     func session(of code: String) -> Digest? { stepUps[code]?.session }
 
-    /// Returns a new code, as if this person had agreed; nil means a new person.
+    /// Returns a new code, as if this person had signed in.
+    ///
+    /// Pass nil for a new person.
     func consent(_ person: Int? = nil) -> String {
         nextCode += 1
         let code = "code-\(nextCode)"
@@ -67,7 +73,7 @@ final class Authority: @unchecked Sendable {
         return code
     }
 
-    /// Notes a call that leaves a process.
+    /// Notes a call that a process sends to the provider.
     func send(_ call: TokenCall) {
         if let code = call.code,
             calls.contains(where: { $0.code == code && !$0.mayBeRepeated })
@@ -81,13 +87,17 @@ final class Authority: @unchecked Sendable {
         calls.append(call)
     }
 
-    /// Notes that a process is about to send a refresh token, even if the call is then held up.
+    /// Notes that a process is about to send a refresh token.
+    ///
+    /// The call may still be delayed on its way.
     func attempt(_ call: TokenCall) { attempts.append(call) }
 
-    /// Notes that a process is about to make a call with a proof, even if the call is then held up.
+    /// Notes that a process is about to make a call with a proof.
+    ///
+    /// The call may still be delayed on its way.
     func prove(_ call: TokenCall) { proven.append(call) }
 
-    /// Returns whether a process has repeated a call that was refused because of its nonce, with the nonce from the refusal.
+    /// Returns whether a process has repeated this call with the right nonce, after the provider had refused the call's nonce.
     func hasRepeated(_ call: TokenCall) -> Bool {
         proven.contains {
             $0.process === call.process && $0.code == call.code && (call.code != nil || $0.family === call.family)
@@ -95,7 +105,7 @@ final class Authority: @unchecked Sendable {
         }
     }
 
-    /// Returns whether a process has made the confirming call after a lost answer.
+    /// Returns whether a process has made the retry that follows the lost answer to this call.
     func hasConfirmed(_ call: TokenCall) -> Bool {
         attempts.contains {
             $0.process === call.process && $0.family === call.family && $0.token == call.token && $0.isConfirming
@@ -103,32 +113,32 @@ final class Authority: @unchecked Sendable {
         }
     }
 
-    /// Notes the verifier that fits a code's challenge, and is required to redeem the code (RFC 7636 section 4.6).
+    /// Notes the PKCE verifier that a caller needs to redeem a code (RFC 7636 section 4.6).
     func bind(_ code: String, to verifier: Secret?) { verifiers[code] = verifier }
 
     // MARK: Tokens for a key
 
-    /// Notes the key that a login was begun with (`dpop_jkt`).
+    /// Notes the key that a login was started with (`dpop_jkt`).
     func begin(_ state: Secret, key: String?) { pushed[state.reveal()] = key }
 
-    /// Notes the login that a code belongs to, because only that login's key may redeem the code.
+    /// Notes that a code belongs to a login, because only the login's key may redeem the code.
     func bind(_ code: String, toLoginOf state: Secret) { keys[code] = pushed[state.reveal()] }
 
-    /// The nonce that the provider accepts now.
+    /// The only nonce that the provider accepts now.
     var newestNonce: String { "nonce-\(nonce)" }
 
-    /// Makes all earlier nonces useless.
+    /// Makes the provider refuse all nonces that it has issued so far.
     func forgetNonces() { nonce += 1 }
 
-    /// Returns whether a code may be redeemed with a key.
+    /// Returns whether a caller with this key may redeem a code.
     func mayRedeem(_ code: String, key: String?) -> Bool { keys[code].map { $0 == key } ?? true }
 
-    /// Returns whether any call sent this verifier with a code.
+    /// Returns whether any process has sent this verifier with a code.
     func wasSent(_ verifier: Secret?) -> Bool {
         verifier.map { own in calls.contains { $0.verifier?.reveal() == own.reveal() } } ?? false
     }
 
-    /// Redeems a code.
+    /// Redeems a code, and returns the grant that begins with it.
     func redeem(_ code: String, verifier: Secret?) throws(ProviderFailure) -> Family {
         if let own = verifiers[code], own.reveal() != verifier?.reveal() {
             throw .rejected(OAuthError(status: 400, code: "invalid_grant"))
@@ -149,9 +159,9 @@ final class Authority: @unchecked Sendable {
         return family
     }
 
-    /// Returns the refresh token that a step-up's answer repeats; nil if the grant is dead.
+    /// Returns the refresh token that the answer to a step-up's code repeats; nil if the session's grant is dead.
     ///
-    /// The token is either the provider's newest, or the token that the session had when the code was sent.
+    /// The token is either the newest of this grant at the provider, or the one that the session had when the code was sent.
     private func repeated(_ stepUp: StepUp, _ code: String) -> String? {
         guard let own = standing(stepUp.session), own.death == nil else { return nil }
         if stepUp.repeatsNewest { return "rt-\(own.number)-\(own.current)" }
@@ -161,10 +171,10 @@ final class Authority: @unchecked Sendable {
         return "rt-\(own.number)-\(had)"
     }
 
-    /// Returns whether a step-up's answer has repeated this refresh token of another grant.
+    /// Returns whether the answer to a step-up's code has repeated this refresh token.
     func hasRepeated(_ refreshToken: String) -> Bool { families.contains { $0.repeated == refreshToken } }
 
-    /// Rotates a refresh token; returns the number of the new token.
+    /// Replaces a grant's refresh token by a new one, and returns the number of the new token.
     func refresh(_ family: Family, token: Int, key: String) throws(ProviderFailure) -> Int {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
         if family.death != nil { throw refusal }
@@ -184,12 +194,12 @@ final class Authority: @unchecked Sendable {
         }
     }
 
-    /// Returns the grant of a redeemed code.
+    /// Returns the grant that began with a code; nil if the code was not redeemed.
     func family(of code: String) -> Family? { codes[code] ?? nil }
 
-    /// Returns the grant and the number that a token's text names.
+    /// Returns the grant and the number in the text of a token.
     func named(_ text: String) -> (family: Family, token: Int)? {
-        // A token for another API has the API's name after an `@`.
+        // If the token is for another API, its text ends with `@` and the API's name.
         let parts = (text.split(separator: "@").first ?? "").split(separator: "-")
         guard parts.count == 3, let family = Int(parts[1]), let token = Int(parts[2]), family < families.count else {
             return nil
@@ -197,13 +207,15 @@ final class Authority: @unchecked Sendable {
         return (families[family], token)
     }
 
-    /// Returns the scope that came with an access token of a session's own, if the provider names scopes.
+    /// Returns the scope that came with an access token for a session's own API, if the provider names scopes.
     func scope(of accessToken: String) -> [String]? {
         guard let (family, token) = named(accessToken), !family.hasNoRefreshToken else { return nil }
         return family.scopes[token]
     }
 
-    /// Ends a grant at the broker's request, and all other grants that such a revocation ends (`reach`).
+    /// Ends a grant because the broker revoked it.
+    ///
+    /// `reach` decides whether all grants of the person end, too.
     func revoke(_ family: Family, _ reach: RevocationReach, isKnown: (Family) -> Bool) {
         for other in families where other === family || (reach == .user && other.person == family.person) {
             guard other.death == nil else { continue }
@@ -212,14 +224,18 @@ final class Authority: @unchecked Sendable {
         }
     }
 
-    /// Notes that a process died, paused or was cut off from the store, so its calls' results may be lost before their commit.
+    /// Notes that a process died, was paused, or was cut off from the store.
+    ///
+    /// The results of its calls may be lost before their commit.
     func strike(_ process: SimulatedProcess, _ mishap: Family.Mishap) {
         for call in calls where call.process === process && call.isOpen && !call.isExchange {
             call.struck = mishap
         }
     }
 
-    /// Notes that a refresh token is in the store; `inVain` if it is stored for its revocation only.
+    /// Notes that a refresh token is in the store.
+    ///
+    /// `inVain` means that it is in the outbox, only to be revoked.
     func wrote(_ refreshToken: String, at moment: Int, inVain: Bool = false) {
         guard let (family, token) = named(refreshToken) else { return }
         var underway = false
@@ -230,7 +246,8 @@ final class Authority: @unchecked Sendable {
             default: break
             }
         }
-        // The grant lives, and no call is in progress whose result may be lost, so its earlier mishaps no longer count.
+        // The newest token is stored, the grant lives, and all calls of the grant have ended. So the earlier mishaps of the
+        // grant had no effect, and no longer count.
         if family.death == nil, !underway, !inVain {
             family.mishaps = []
             family.hasLostTarget = false
@@ -238,11 +255,11 @@ final class Authority: @unchecked Sendable {
         written.insert(refreshToken)
     }
 
-    /// Returns the number of a grant's newest refresh token in the store.
+    /// Returns the number of the newest refresh token of a grant that was written to the store.
     private func newestWritten(of family: Family) -> Int? {
         (0...family.current).last { written.contains("rt-\(family.number)-\($0)") }
     }
 
-    /// The refresh tokens that a session row or the outbox has held.
+    /// All refresh tokens that were ever written into a session's row or into the outbox.
     private(set) var written: Set<String> = []
 }

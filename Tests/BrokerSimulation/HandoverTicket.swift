@@ -1,21 +1,27 @@
 import Broker
 
-/// A ticket that an app got for a page, with the secret that the app put into the web view's cookie store.
+/// A hand-over ticket that an app got for a page.
+///
+/// The app has put the ticket's secret into the web view's cookie store.
 final class HandoverTicket: @unchecked Sendable {
     let text: Secret
     let secret: Secret
-    /// The session that is handed over.
+    /// The session that the app hands over to the page.
     let parent: Ticket
-    /// Whether the page belongs to a backend; otherwise it is the broker's own page.
+    /// Whether the page belongs to a backend.
+    ///
+    /// If not, it is one of the broker's own pages.
     let isBackends: Bool
-    /// The end of the ticket, one minute after its beginning, in milliseconds since the simulation began.
+    /// The moment when the ticket ends, in milliseconds since the simulation began.
+    ///
+    /// A ticket lasts one minute.
     let expiresAt: Int
-    /// The place of the one child that the ticket may make.
+    /// The place (kind and name) of the one child that the ticket may make.
     let place: Digest
-    /// The child that an app or backend got for the ticket.
+    /// The child session that an app or a backend got in return for the ticket.
     var page: Ticket?
 
-    /// Creates a ticket from the broker's answer; nil if the address lacks a ticket.
+    /// Creates a ticket from the broker's answer; nil if the address in the answer has no ticket.
     init?(_ handover: IssuedTicket, secret: Secret, of parent: Ticket, isBackends: Bool, _ vault: SimulatedVault) {
         let parts = handover.url.reveal().split { $0 == "/" || $0 == "=" }
         guard let text = parts.last else { return nil }
@@ -31,11 +37,13 @@ final class HandoverTicket: @unchecked Sendable {
 
 /// The rows of children that were inserted in a run.
 final class ChildRows {
-    /// The children that were made at each place, including those whose answers were lost.
+    /// The children that were made at each place.
+    ///
+    /// A child counts even if the answer to its app was lost.
     private var made: [Digest: [Digest]] = [:]
     private(set) var rows: [(child: Digest, parent: Digest)] = []
 
-    /// Notes a child that was inserted; returns the number of different children that the place has had.
+    /// Notes a child that was inserted into the store; returns the number of different children at the same place so far.
     func inserted(_ child: Digest, _ lineage: Lineage) -> Int {
         var children = made[lineage.place, default: []]
         if !children.contains(child) {
@@ -46,6 +54,6 @@ final class ChildRows {
         return children.count
     }
 
-    /// Returns the children that a place has had.
+    /// Returns all children that were made at a place.
     func all(at place: Digest) -> [Digest] { made[place, default: []] }
 }

@@ -1,4 +1,6 @@
-/// The executor of one process's tasks, which keeps the jobs of a paused process until it continues.
+/// The executor of one process's tasks.
+///
+/// While the process is paused, the executor keeps the jobs and does not run them.
 final class Lane: TaskExecutor, @unchecked Sendable {
     let scheduler: Scheduler
     private var held: [UnownedJob] = []

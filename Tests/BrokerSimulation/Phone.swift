@@ -1,6 +1,6 @@
 import Broker
 
-/// A request of an app, as its proofs name it.
+/// The method and path of an app's request, for which the app makes proofs.
 struct SimulatedRequest: Sendable, Equatable {
     static let login = SimulatedRequest(method: "POST", path: "/v1/logins")
     static let forward = SimulatedRequest(method: "POST", path: "/v1/sessions")
@@ -10,13 +10,14 @@ struct SimulatedRequest: Sendable, Equatable {
     let method: String
     let path: String
 
-    /// The request as the broker compares it with a proof.
+    /// The method and address that the broker compares with a proof of this request.
     var target: ProofTarget { ProofTarget(method: method, address: .own(path: path)) }
 }
 
-/// A phone with two keys: one that its session belongs to, and one that the system unlocks only after it has asked the user.
+/// A phone with two keys: the key that its session belongs to; and the presence key, which the phone's system unlocks only
+/// after it has asked the user.
 struct Phone: Sendable {
-    /// A key, with the header of its proofs.
+    /// A key, with the header of the proofs that this key signs.
     struct Key: Sendable {
         fileprivate let pair: ProofKeyPair
         fileprivate let header: String
@@ -42,7 +43,9 @@ struct Phone: Sendable {
         presence = try Key(vault)
     }
 
-    /// Makes a proof over a request (RFC 9449 section 4.2); `token` is the session token, if the request presents one.
+    /// Makes a proof over a request (RFC 9449 section 4.2).
+    ///
+    /// `token` is the session token in the request; nil if the request has none.
     func proof(_ request: SimulatedRequest, by key: Key, token: Secret?, nonce: String) -> String {
         let identifier = (try? vault.randomToken().reveal()) ?? ""
         let hash = token.map { #","ath":"\#(Base64URL.encode(vault.digest($0).bytes))""# } ?? ""
@@ -55,7 +58,8 @@ struct Phone: Sendable {
         return input + "." + Base64URL.encode(signature)
     }
 
-    /// Makes the evidence of a request: a proof by one of the phone's keys, with the newest nonce of a process.
+    /// Makes the evidence for a request: a proof by one of the phone's keys, with the newest nonce of the process that gets the
+    /// request.
     func evidence(
         _ request: SimulatedRequest, by key: Key, token: Secret?, at useCases: BrokerUseCases
     ) -> PresentedEvidence {
@@ -65,14 +69,14 @@ struct Phone: Sendable {
 }
 
 extension Ticket {
-    /// Returns the evidence of a request that uses the session: a proof, or nothing for an unbound session.
+    /// Returns the evidence for a request with the session token: a proof if the session is bound, otherwise none.
     func evidence(_ request: SimulatedRequest = .use, at useCases: BrokerUseCases) -> PresentedEvidence {
         phone.map { $0.evidence(request, by: $0.own, token: token, at: useCases) } ?? PresentedEvidence.none
     }
 }
 
 extension ForwardCodeInput {
-    /// Returns the input with a new proof of the phone's key.
+    /// Returns a copy of this input with a new proof by the phone's own key; unchanged if there is no phone.
     func shown(by phone: Phone?, at useCases: BrokerUseCases) -> ForwardCodeInput {
         guard let phone else { return self }
         var input = self

@@ -1,6 +1,6 @@
-/// The calls through the broker's ports in one run, in order: store operations, provider calls and answers to callers.
+/// The record of one run, in order: the store operations, the provider calls and the answers to callers.
 ///
-/// Two versions of the broker behave alike if their traces are equal. Reads of the clock are left out.
+/// If two versions of the broker have equal traces, they behave alike. Reads of the clock are not recorded.
 final class PortTrace {
     private let prints: Bool
     private var state: UInt64 = 0xCBF2_9CE4_8422_2325
@@ -16,12 +16,12 @@ final class PortTrace {
         if prints { print(line) }
     }
 
-    /// The number of lines, and a hash of them all.
+    /// The number of recorded lines, and a hash of all lines.
     var summary: String { "\(lines) lines, \(String(state, radix: 16))" }
 }
 
 extension SimulatedProcess {
-    /// Records a call through a port with its arguments, and then its result or its error.
+    /// Records a call through a port with its arguments, does the work, and then records the result or the error.
     func recording<Value, Failure: Error>(
         _ call: @autoclosure () -> String, _ words: (Value) -> String, failure: (Failure) -> String,
         _ work: () async throws(Failure) -> Value

@@ -1,4 +1,6 @@
-/// A value that arrives later; only the first value counts.
+/// A value that arrives later.
+///
+/// If several values arrive, only the first one counts.
 final class Promise<Value: Sendable>: @unchecked Sendable {
     private(set) var value: Value?
     private var waiter: UnsafeContinuation<Value, Never>?
@@ -16,7 +18,7 @@ final class Promise<Value: Sendable>: @unchecked Sendable {
         return await withUnsafeContinuation { waiter = $0 }
     }
 
-    /// Waits for the promised value; returns `value` if the task is cancelled.
+    /// Waits for the value; returns the argument instead if the waiting task is cancelled.
     func wait(orCancelled value: Value) async -> Value {
         await withTaskCancellationHandler {
             await wait()

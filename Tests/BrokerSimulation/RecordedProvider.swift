@@ -1,6 +1,6 @@
 import Broker
 
-/// A process's provider, with each call in the trace.
+/// A process's provider that records each call in the `PortTrace`.
 struct RecordedProvider: CodeExchanging, TokenExchanging, TokenRevoking, LogoutTokenVerifying, CertificateShowing {
     let base: SimulatedProvider
     let process: SimulatedProcess

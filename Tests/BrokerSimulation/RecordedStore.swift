@@ -1,8 +1,9 @@
 import Broker
 
-/// A process's store, with each operation in the trace.
+/// A process's store that records each operation in the `PortTrace`.
 ///
-/// The operations of refreshes and endings are recorded with their arguments and results, all others with their names.
+/// Operations for refreshes and endings are recorded with their arguments and results. All other operations are recorded with
+/// their names only.
 struct RecordedStore: AroundStore {
     let base: any BrokerStore
     let process: SimulatedProcess

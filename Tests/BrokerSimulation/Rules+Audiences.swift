@@ -1,11 +1,11 @@
 import Broker
 
-/// The promises about one refresh token that brings the tokens of several APIs.
+/// The promises about a session that gets access tokens for several APIs with one refresh token.
 extension Rules {
-    /// Checks a call that a process is about to send for a session.
+    /// Checks a token call that a process is about to send for a session.
     ///
-    /// A refresh token is spent as soon as the process has an answer to it. Within a claim, the process sends a token for the
-    /// same purpose a second time only to confirm a lost answer.
+    /// A refresh token is spent as soon as the process has the provider's answer. Within a claim, the process may send the same
+    /// refresh token for the same API a second time only after a lost answer.
     func sends(_ call: TokenCall, of session: Digest, _ calls: [TokenCall]) {
         if let target = call.target { checkIsAllowed(target, call, session) }
         guard !call.isExchange else { return }
@@ -30,7 +30,7 @@ extension Rules {
         }
     }
 
-    /// Reports a call for a target that the provider has just refused.
+    /// Reports a fault if the provider has refused the call's target shortly before.
     private func checkIsAllowed(_ target: TokenTarget, _ call: TokenCall, _ session: Digest) {
         let (process, now) = (call.process, call.sentAt)
         if refusedTargets.isTooSoon(target, of: session, by: process, at: now) {
@@ -46,10 +46,11 @@ extension Rules {
         }
     }
 
-    /// Notes that the target of a process's last call for a session was refused.
+    /// Notes that the provider has refused the target of a process's last call for a session.
     func refusedTarget(of session: Digest?, by process: SimulatedProcess, _ calls: [TokenCall]) {
         guard let session, let own = world.family(of: session) else { return }
-        // The session may use an access token of another grant, which a step-up without a refresh token has brought.
+        // The call may belong to another grant than the session's. This happens if a step-up brought an access token without a
+        // refresh token.
         let last = calls.last { call in
             guard call.process === process, call.target != nil, let family = call.family else { return false }
             return family === own || (family.hasNoRefreshToken && family.person == own.person)
@@ -58,7 +59,7 @@ extension Rules {
         refusedTargets.refused(target, of: session, by: process, at: world.scheduler.now)
     }
 
-    /// Checks that all other calls of the same grant are over when a call is sent.
+    /// Checks that all other token calls of the same grant have ended when this call is sent.
     func isAlone(_ call: TokenCall, _ calls: [TokenCall]) {
         guard call.code == nil, let family = call.family, call.process.isUndisturbed(since: call.sentAt - 1) else {
             return
@@ -76,13 +77,13 @@ extension Rules {
         }
     }
 
-    /// Whether the newer call's refresh token comes from a third call, whose owner was late.
+    /// Returns whether the refresh token of the newer call comes from a third call, whose process was late.
     ///
-    /// A mishap made this owner late, and the older call's owner took over its claim. The late owner still stored its token
-    /// pair before the older call was answered.
+    /// A mishap delayed this process, so the process of the older call took over its claim. The delayed process still stored
+    /// its token pair before the older call was answered.
     private func isOvertaken(_ older: TokenCall, by newer: TokenCall, _ calls: [TokenCall]) -> Bool {
         guard !older.isExchange, !newer.isExchange, older.token < newer.token else { return false }
-        // A step-up's answer has already brought the refresh token from the older call's answer.
+        // The answer to a step-up has already brought the refresh token that the older call's answer contains.
         if let family = newer.family, world.authority.hasRepeated("rt-\(family.number)-\(newer.token)") { return true }
         return calls.contains { winner in
             guard winner.family === newer.family, winner.code == nil, case .written = winner.state,
@@ -92,7 +93,8 @@ extension Rules {
         }
     }
 
-    /// Checks that a session was condemned only because of the answer to a refresh without a target.
+    /// Checks that a session was condemned only because of a refresh of the session's own token, and never because of a call
+    /// for another API.
     func condemned(
         _ family: Family?, by process: SimulatedProcess, _ reason: EndReason, _ calls: [TokenCall]
     ) {

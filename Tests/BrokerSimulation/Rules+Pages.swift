@@ -1,14 +1,18 @@
 import Broker
 import BrokerTestSupport
 
-/// The promises about children in the store (guarantee 10), and about hand-overs (guarantee 11).
+/// The promises about the children in the store (guarantee 10), and about hand-overs to pages (guarantee 11).
 extension Rules {
-    /// The largest difference between the corrected clocks of processes.
+    /// The largest difference between two processes' clocks after their correction by the store's clock.
     private static let clockTolerance = 2_000
-    /// The longest wait for a page after any trouble, until claims have lapsed and pauses have ended.
+    /// The longest time after a trouble, such as a crash, until a ticket must be accepted again.
+    ///
+    /// Claims lapse and pauses end within this time.
     private static let aftermath = 120_000
 
-    /// Judges a child that was inserted into the store; `parent` is the parent's row immediately before.
+    /// Judges a child that was inserted into the store.
+    ///
+    /// `parent` is the parent's row immediately before the insertion.
     func inserted(_ row: SessionRow, of parent: SessionRow?) {
         guard let lineage = row.lineage else { return }
         if parent?.endedAt != nil { fault("a child was inserted after its parent session had ended") }
@@ -17,14 +21,14 @@ extension Rules {
         if kind == .web, count > 1 { fault("one hand-over ticket made \(count) web sessions") }
     }
 
-    /// Judges the attempts of programs that lack the secret of a ticket.
+    /// Judges the result after programs without the secret of a ticket tried to redeem it.
     func scanned(_ ticket: HandoverTicket) {
         if ticket.page == nil, !world.childRows.all(at: ticket.place).isEmpty {
             fault("a hand-over ticket made a web session for a request without the secret")
         }
     }
 
-    /// Judges a page that an app or backend got for a ticket.
+    /// Judges the child session that an app or a backend got in return for a ticket.
     func redeemed(_ ticket: HandoverTicket, as child: Digest, by process: SimulatedProcess, askedAt: Int) {
         if askedAt > ticket.expiresAt + Self.clockTolerance, !world.weather.clocksStep {
             fault("a hand-over ticket was accepted after its end")
@@ -39,10 +43,10 @@ extension Rules {
         }
     }
 
-    /// Judges the refusal of a ticket with its secret.
+    /// Judges the refusal of a ticket that was sent with its right secret.
     ///
-    /// The ticket's row is durable, so the ticket is good for its whole minute. It ends early only if its session or page has
-    /// ended.
+    /// The ticket is in the store, so the broker has to accept it for a whole minute. The ticket ends early only if its
+    /// session, or the page's session, has ended.
     func refused(_ ticket: HandoverTicket, _ problem: BrokerProblem, askedAt: Int) async {
         let weather = world.weather
         guard world.scheduler.now < ticket.expiresAt - Self.clockTolerance, !weather.clocksStep, weather.idleEnd == nil,
@@ -57,7 +61,8 @@ extension Rules {
         fault("a valid hand-over ticket was refused: \(problem.code.rawValue)")
     }
 
-    /// Checks at the end of a run that all children of ended sessions have ended, even those whose answers were lost.
+    /// At the end of a run, checks that all children of ended sessions have ended, even if no app ever received the answer
+    /// about a child.
     func judgeChildren() async {
         for (child, parent) in world.childRows.rows {
             guard let row = try? await world.memory.session(tokenDigest: child),

@@ -1,11 +1,11 @@
 import Broker
 
-/// The promises about calls that need the user's presence (guarantee 9).
+/// The promises about calls that their user has to confirm (guarantee 9).
 extension Rules {
-    /// The largest difference between the corrected clocks of processes.
+    /// The largest difference between two processes' clocks after their correction by the store's clock.
     private static let clockTolerance = 2_000
 
-    /// Judges a call that may have reached the upstream.
+    /// Judges a call with a presence proof that may have reached the upstream.
     func reaches(_ show: PresenceShow) {
         let (proof, now) = (show.proof, world.scheduler.now)
         proof.reached += 1
@@ -24,8 +24,8 @@ extension Rules {
 
     /// Judges the refusal of a call that its user has confirmed.
     ///
-    /// If clocks step in this weather, a nonce may end early. Then only refusals because of an earlier use or the limit are
-    /// judged.
+    /// If clocks step in this weather, a nonce may end early. Then the refusal is judged only in two cases: the broker's reason
+    /// is an earlier use of the proof; or the reason is the limit.
     func refused(_ show: PresenceShow, _ problem: BrokerProblem) {
         world.say("\(show.words) is refused: \(problem.code.rawValue)")
         switch problem.presence?.refusal {
@@ -44,10 +44,10 @@ extension Rules {
         }
     }
 
-    /// Reports that another presence key was taken for a session that has one.
+    /// Reports a fault: the broker accepted another presence key for a session that already has one.
     func replacedPresence() { fault("a session that has a presence key accepted another presence key") }
 
-    /// Judges the refusal of a presence key, which is the first that the session's app registers.
+    /// Judges the refusal to register a presence key, although the session has none yet.
     func refusedKey(_ problem: BrokerProblem) {
         guard let refusal = problem.presence?.refusal, refusal != .limited, !world.weather.clocksStep else { return }
         fault("a session's first presence key was refused: \(refusal)")

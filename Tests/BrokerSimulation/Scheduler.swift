@@ -1,8 +1,8 @@
 /// Runs every job of a simulation on the calling thread.
 ///
-/// The seed decides which of the ready jobs is next. Time moves only when all jobs wait.
+/// The seed decides which of the ready jobs runs next. The simulated time moves on only when all jobs wait.
 ///
-/// All state of a simulation is used from this one thread, which makes the unchecked conformances safe.
+/// All state of a simulation is used only on this thread. So its types can be `@unchecked Sendable`.
 final class Scheduler: @unchecked Sendable {
     private struct Timer {
         let at: Int
@@ -10,14 +10,14 @@ final class Scheduler: @unchecked Sendable {
         let body: () -> Void
     }
 
-    /// The seed's decisions.
+    /// The random numbers of the run, which the seed determines.
     var random: SeededRandom
-    /// Milliseconds since the simulation began.
+    /// The present moment, in milliseconds since the simulation began.
     private(set) var now = 0
-    /// The number of jobs that have run.
+    /// The number of jobs that have run so far.
     private(set) var steps = 0
     private var ready: [(job: UnownedJob, lane: Lane)] = []
-    /// A binary heap, with the earliest timer first.
+    /// The timers as a binary heap, with the earliest timer first.
     private var timers: [Timer] = []
     private var order = 0
 
@@ -25,7 +25,7 @@ final class Scheduler: @unchecked Sendable {
 
     func add(_ job: UnownedJob, _ lane: Lane) { ready.append((job, lane)) }
 
-    /// Calls `body` after so many milliseconds.
+    /// Calls `body` when this number of milliseconds has passed in the simulation.
     func after(_ milliseconds: Int, _ body: @escaping () -> Void) {
         order += 1
         timers.append(Timer(at: now + max(milliseconds, 0), order: order, body: body))
@@ -36,7 +36,7 @@ final class Scheduler: @unchecked Sendable {
         }
     }
 
-    /// Runs until a moment, or until `stop` returns true.
+    /// Runs the jobs until the given moment, or until `stop` returns true.
     func run(until end: Int, stop: () -> Bool = { false }) {
         while !stop() {
             if !ready.isEmpty {

@@ -1,6 +1,6 @@
 import Broker
 
-/// An app that listens to the events of its session.
+/// An app that listens to the event stream of its session.
 final class SessionListener: @unchecked Sendable {
     let process: SimulatedProcess
     let session: Digest
@@ -9,7 +9,9 @@ final class SessionListener: @unchecked Sendable {
 
     var isHeld: Bool { subscription != nil }
 
-    /// Listens to a session's events; for a child, the parent's end counts as the child's end.
+    /// Begins to listen to a session's events.
+    ///
+    /// If the session is a child, the end of its parent counts as its own end.
     init(_ process: SimulatedProcess, _ session: Digest, childOf parent: Digest? = nil) {
         self.process = process
         self.session = parent ?? session

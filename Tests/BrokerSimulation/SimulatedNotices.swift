@@ -1,21 +1,23 @@
 import Broker
 
-/// The connection that notifies a process of sessions that ended or changed on other processes.
+/// The connection that brings a process the notices about sessions that ended or changed at other processes.
 ///
-/// The connection may break unnoticed.
+/// The connection may break without the process noticing it.
 final class SimulatedNotices: @unchecked Sendable {
-    /// The pause between two checks of the connection.
+    /// The time between two checks of the connection, in milliseconds.
     static let pulse = 2_000
 
     private weak var process: SimulatedProcess?
     private let scheduler: Scheduler
     private var handler: (@Sendable (EndingNotice) -> Void)?
-    /// The notices that the process has yet to take, in order.
+    /// The notices that have arrived and that the process still has to act on, in order.
     private var waiting: [(notice: EndingNotice, taken: () -> Void)] = []
     private var isConnected = false
-    /// Counts connections, so that the events of an older one have no effect.
+    /// The number of the present connection.
+    ///
+    /// Events of an earlier connection are recognised by their number and ignored.
     private var connection = 0
-    /// The moment when the process began to receive every notice; nil while the connection is broken.
+    /// The moment since when the process has received every notice; nil while the connection is broken.
     private(set) var hearsSince: Int?
 
     init(_ process: SimulatedProcess, _ scheduler: Scheduler) {
@@ -28,7 +30,9 @@ final class SimulatedNotices: @unchecked Sendable {
         connect(after: 50)
     }
 
-    /// Breaks the connection, which is made again when this time has passed and the process has noticed the loss.
+    /// Breaks the connection.
+    ///
+    /// The connection is made again when both the given time has passed and the process has noticed the break.
     func breakOff(for milliseconds: Int) {
         guard handler != nil else { return }
         isConnected = false
@@ -53,7 +57,9 @@ final class SimulatedNotices: @unchecked Sendable {
         }
     }
 
-    /// Receives a notice from another process; `taken` is called once this process has acted on it.
+    /// Receives a notice from another process.
+    ///
+    /// `taken` is called when this process has acted on the notice.
     func hear(_ notice: EndingNotice, taken: @escaping () -> Void = {}) {
         if isConnected { deliver(notice, taken: taken) }
     }

@@ -1,22 +1,26 @@
 import Broker
 
-/// One process's connection to the provider, with the weather between them.
+/// One process's connection to the provider.
+///
+/// The faults of the run's weather affect its calls.
 final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, LogoutTokenVerifying, CertificateShowing,
     @unchecked Sendable
 {
     private let process: SimulatedProcess
     private let world: Simulation
     let profile: ProviderProfile
-    /// The nonces that this process has received, which are lost in a crash.
+    /// The provider's nonces that this process has received.
+    ///
+    /// A crash loses them.
     private let nonces = ProofNonces()
 
     private var scheduler: Scheduler { world.scheduler }
     private var weather: Weather { world.weather }
     private var authority: Authority { world.authority }
 
-    /// The scope of a sign-in, if the provider names scopes.
+    /// The full scope of a sign-in, if the provider names scopes.
     private static let scope = ["openid", "email", "orders", "invoices", "stock"]
-    /// The longest time of a call.
+    /// The longest time of a provider call, in milliseconds.
     private static let total = 15_000
 
     init(_ process: SimulatedProcess, _ world: Simulation) {
@@ -75,14 +79,16 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         return tokens(family, token, grant.proof, by: shown)
     }
 
-    /// Refuses a certificate that the provider does not know yet.
+    /// Refuses the broker's client certificate if the provider does not accept it yet.
     private func checkAccepts(_ certificate: Int) throws(ProviderFailure) {
         guard weather.isCertified, certificate > authority.acceptedCertificate else { return }
         let code = weather.certificateRefusal
         throw .rejected(OAuthError(status: code == "invalid_client" ? 401 : 400, code: code))
     }
 
-    /// Makes a call with proofs, and repeats it if the provider asks for another nonce and the broker's own rule allows this.
+    /// Makes a call with a proof.
+    ///
+    /// If the provider asks for another nonce, repeats the call according to the broker's own rule.
     private func proven<Value>(
         _ proof: ProofMaker?, code: String? = nil, family: Family? = nil, repeating nonce: String? = nil,
         confirms: Bool = false, _ sending: RefreshSending? = nil,
@@ -133,10 +139,11 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         }
     }
 
-    /// Whether the provider issues nonces, and requires them.
+    /// Whether the provider issues nonces and refuses proofs without the newest nonce.
     private var givesNonces: Bool { weather.nonces == .kept || weather.nonces == .changing }
 
-    /// Checks the nonce of a call that has arrived, before the provider does anything for it, and issues the next nonce.
+    /// Checks the nonce of a call that has reached the provider, before the provider does anything else, and issues the next
+    /// nonce.
     private func check(_ call: TokenCall) throws(ProviderFailure) {
         guard givesNonces else { return }
         if world.isFoul, scheduler.random.chance(weather.forgets) { authority.forgetNonces() }
@@ -170,7 +177,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         return tokens
     }
 
-    /// Sends a refresh token in a single call.
+    /// Sends a refresh token to the provider, in one call without retries.
     private func refresh(
         _ request: RefreshRequest, _ family: Family, _ token: Int, _ call: TokenCall, by deadline: Duration
     ) async throws(ProviderFailure) -> (Family, Int) {
@@ -202,7 +209,8 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
                 throw error
             }
             world.say("rt-\(family.number)-\(token) became \(fresh) at the provider")
-            // Only a new answer may name a stranger, because a replayed answer keeps its subject.
+            // Only a new answer may name another user, because the provider's repeated answer must name the same user as
+            // before.
             if fresh > before, family.strangerFrom == nil, scheduler.random.chance(stranger) {
                 family.strangerFrom = fresh
             }
@@ -321,7 +329,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         return tokens
     }
 
-    /// Returns the time that is left for a call, in milliseconds.
+    /// Returns the time until a call's deadline, in milliseconds.
     private func rest(until deadline: Duration) -> Int {
         min(Self.total, max(0, Int((deadline - process.monotonic).wholeMilliseconds)))
     }
@@ -331,7 +339,9 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             ? scheduler.random.number(weather.slowRange) : scheduler.random.number(5...400)
     }
 
-    /// Makes a call that spends a code or a token; `work` is the provider's part, which runs if the call arrives.
+    /// Makes a call that spends a code or a refresh token.
+    ///
+    /// If the call reaches the provider, `work` is done there.
     private func tokenCall(
         _ call: TokenCall, by deadline: Duration, _ work: @escaping () throws(ProviderFailure) -> (Family, Int)
     ) async throws(ProviderFailure) -> (Family, Int) {
@@ -365,12 +375,12 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         }
         if duration > 1_000 { world.noteTrouble() }
         let (process, world, authority) = (process, world, authority)
-        /// Whether an answer refuses only the call's target, and not the grant.
+        /// Returns whether an answer refuses only the call's target, so that the grant stays alive.
         func isOfTarget(_ said: Answer) -> Bool {
             guard let target = call.target, case .failure(.rejected) = said else { return false }
             return SimulatedTarget(target).isRefused && world.weather.refusedClient == 0
         }
-        /// Gives the answer to the process, unless the process is dead or no longer waits.
+        /// Gives the provider's answer to the process, unless the process is dead or has stopped waiting.
         func tell(_ said: Answer, token: Int? = nil) {
             if answer.value != nil || process.isDead {
                 if token != nil, !call.isExchange { call.note(.answerLost) }
@@ -401,8 +411,8 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         } else {
             let loses = strikes(weather.lostAfter)
             scheduler.after(way) { [self, scheduler] in
-                // The call arrives after its process has given up. If its token was rotated more than once meanwhile, the
-                // broker no longer remembers the call.
+                // The process had already given up this call when it reached the provider. If the call's token was rotated more
+                // than once meanwhile, the broker has forgotten this call.
                 if answer.value != nil, call.code == nil, !call.isExchange, let family = call.family {
                     call.note(.answerLost)
                     if family.death == nil, family.current > call.token + 1 { family.isReusedUnremembered = true }
@@ -417,7 +427,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
                 } catch { done = .failure(error) }
                 if loses, token != nil, !call.isExchange { call.note(.answerLost) }
                 scheduler.after(duration - way) {
-                    // A call that was refused for its nonce was not performed, so its code may be sent again.
+                    // The provider refused the call's nonce and did nothing else, so the code may be sent again.
                     if call.isChallenged { call.mayBeRepeated = answer.value == nil }
                     if call.isChallenged, !call.isRepeat, !loses, answer.value == nil, !process.isDead {
                         world.rules.challenged(call) { authority.hasRepeated(call) }
@@ -427,7 +437,8 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             }
         }
         scheduler.after(rest) {
-            // A paused process sees the end of the call's time only when it continues. An answer may have arrived meanwhile.
+            // If the process is paused, it notices only afterwards that the call's time has ended. An answer may have arrived
+            // meanwhile.
             process.whenAwake {
                 guard answer.value == nil, !process.isDead else { return }
                 call.state = .failed

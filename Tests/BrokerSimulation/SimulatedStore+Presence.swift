@@ -17,7 +17,7 @@ extension SimulatedStore {
             "takeProof \(words.of(name)) \(words.of(until))", { words.of($0) }, failure: { words.of($0) }
         ) { () async throws(StoreFailure) in
             try await perform(nil) { _ in
-                // The sweep removes records whose time is over, but rests while the clock is in doubt.
+                // The sweep removes records that have expired, but it stops while a clock is in doubt.
                 world.presences.take(name, until: until, now: world.weather.clocksStep ? nil : world.storeTime)
             }
         }

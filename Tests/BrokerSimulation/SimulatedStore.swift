@@ -1,7 +1,9 @@
 import Broker
 import BrokerTestSupport
 
-/// One process's connection to the shared store, with latency, failures, writes in doubt and lost answers.
+/// One process's connection to the shared store.
+///
+/// Its answers can be late or lost, and writes can fail or remain in doubt.
 final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     let process: SimulatedProcess
     let world: Simulation
@@ -14,13 +16,15 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
 
     var base: any BrokerStore { world.memory }
 
-    /// The operations whose answers may be late.
+    /// The operations that can be slow (`slowReads`).
     private static let slow: Set<StoreOperation> = [.session]
-    /// The operations that write sealed values of sessions.
+    /// The operations that write sealed tokens of sessions.
+    ///
+    /// A lock on the tables of sealed values stops them.
     private static let writingTokens: Set<StoreOperation> = [
         .completeExchange, .completeStepUp, .commitRefresh, .keepTargetToken,
     ]
-    /// The time that a statement waits for a lock.
+    /// The longest time that a statement waits for a locked table, in milliseconds.
     private static let lockPatience = 4_000
 
     func around<Value: Sendable>(
@@ -29,7 +33,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         try await perform(operation, work)
     }
 
-    /// Performs one operation on the store's own side, even if the process dies or pauses meanwhile.
+    /// Performs an operation in the store, which goes on even if the process dies or is paused meanwhile.
     func perform<Value: Sendable>(
         _ operation: StoreOperation?, _ work: @escaping StoreWork<Value>
     ) async throws(StoreFailure) -> Value {
@@ -61,7 +65,8 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
             let isLate = isSlow && strikes(world.weather.slowReads)
             if isLate { world.noteTrouble() }
             let back = scheduler.random.number(isLate ? 50...1_500 : 0...10)
-            // A locked store makes its callers wait for a while, but an absent store refuses them.
+            // If a table is locked, the callers wait for a while. If the store is away, they either wait or are refused almost
+            // at once.
             let patience = scheduler.random.chance(0.5) ? 5_000 : 20
             let held = writesTokens ? min(world.heldFor, Self.lockPatience) : 0
             let waiting = scheduler.random.number(0...10) + max(min(process.storeAwayFor, patience), held)
@@ -179,7 +184,8 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     }
 
     func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState? {
-        // Exchanges and token checks of a step-up also read the state of a refresh, so they do not count as a flight's step.
+        // An exchange and the token check of a step-up read the state of a refresh, too. But they are no flight, so the read
+        // does not count as a step of a flight.
         let isFlight = SimulatedProcess.work.map { !["exchange", "tokensInQuestion"].contains($0) } ?? true
         if isFlight { world.rules.begins(tokenDigest, in: process) }
         defer { if isFlight { world.rules.ends(tokenDigest, in: process) } }
@@ -248,7 +254,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         let world = world
         try await around(.addOutbox) { store throws(StoreFailure) in
             try await store.addOutbox(rows)
-            // A pair in the outbox is to be revoked, so it does not replace a pair that the session has lost.
+            // A token pair in the outbox will be revoked. So it does not make up for a pair that the session has lost.
             for row in rows { world.wrote(row.tokens, of: row.boundTo, inVain: true) }
         }
     }
@@ -270,12 +276,12 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
 
     func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) { process.notices?.listen(handler) }
 
-    /// Returns no versions, because each process notifies its listeners of refreshes by itself.
+    /// Returns no versions, because each process notifies its own listeners of refreshes.
     func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [StandingSession] { [] }
 
-    /// Returns the store's time.
+    /// Returns the time on the store's own clock.
     ///
-    /// A process asks for the time regularly, even without other work, so every process notices an absent store.
+    /// Each process asks for this time regularly, even without other work. So each process notices if the store is away.
     func time() async throws(StoreFailure) -> WallTime {
         try await ping()
         return world.storeTime

@@ -1,6 +1,8 @@
 import Broker
 
-/// The APIs that a simulated provider knows, some of them refused.
+/// An API, other than the session's own, that the simulated provider knows.
+///
+/// The provider refuses some of these APIs.
 struct SimulatedTarget {
     private static let names = ["a", "b", "x", "consent", "unknown", "silent"]
 
@@ -10,10 +12,12 @@ struct SimulatedTarget {
 
     /// Whether the provider always refuses this target.
     var isRefused: Bool { !["a", "b", "x"].contains(name) }
-    /// Whether a refusal of this target concerns the client, and so all of its sessions.
+    /// Whether the provider refuses this target to the client, and so to all sessions of the client.
     var isRefusedToClient: Bool { name == "unknown" }
 
-    /// Returns a target to request, with the given share of refused targets.
+    /// Returns a random target.
+    ///
+    /// `refused` is the probability that the provider refuses the target.
     static func pick(_ random: inout SeededRandom, refused: Double) -> TokenTarget {
         if random.chance(refused) {
             return TokenTarget(audience: random.pick(["consent", "unknown", "silent"]))
@@ -22,9 +26,11 @@ struct SimulatedTarget {
         return TokenTarget(grant: name == "x" ? .exchange : .refresh, audience: name)
     }
 
-    /// Throws if the provider refuses the target, with one of the errors that real servers use.
+    /// Throws if the provider refuses the target.
     ///
-    /// The grant stays good.
+    /// The errors are those that real servers use.
+    ///
+    /// The grant stays alive after this refusal.
     func check() throws(ProviderFailure) {
         switch name {
         case "consent": throw .rejected(OAuthError(status: 400, code: "invalid_grant"))

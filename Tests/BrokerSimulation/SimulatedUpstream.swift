@@ -1,21 +1,21 @@
 import Broker
 
-/// The upstream that carries out the calls whose users have to be present.
+/// The upstream that carries out the calls with a presence proof.
 struct SimulatedUpstream {
     let world: Simulation
 
     private func strikes(_ chance: Double) -> Bool { world.isFoul && world.scheduler.random.chance(chance) }
 
-    /// The failure of a call, as the relay knows it.
+    /// A failed call to the upstream, as the relay learns of it.
     struct Failure: Error {
         let problem: BrokerProblem
         /// Whether the call provably never reached the upstream.
         var isUnsent = false
     }
 
-    /// Sends a call.
+    /// Sends a call to the upstream.
     ///
-    /// Throws if the call failed to reach the upstream, or if the answer was lost. Only a living process sends.
+    /// Throws if the call did not reach the upstream, if the upstream's answer was lost, or if the sending process is dead.
     func send(_ show: PresenceShow) async throws(Failure) {
         guard !show.process.isDead else { throw Failure(problem: BrokerProblem(.upstreamError)) }
         let isUnreached = strikes(world.weather.unreached)

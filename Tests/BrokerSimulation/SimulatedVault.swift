@@ -1,10 +1,14 @@
 import Broker
 
-/// A vault with the seed's randomness and quick digests.
+/// A vault for simulations.
 ///
-/// A sealed record is readable, and bound to its row and kind.
+/// Its random numbers come from the seed, and its digests are quick to compute.
+///
+/// A sealed record is not encrypted, but it opens only for its own row and kind.
 struct SimulatedVault: Vault {
-    /// The number of a process's newest key; the process also has all older keys.
+    /// The key ring of a process, given by the number of its newest key.
+    ///
+    /// The ring also has all older keys.
     final class Ring: @unchecked Sendable {
         var newest = 1
     }
@@ -50,7 +54,9 @@ struct SimulatedVault: Vault {
         return Secret(Base64URL.encode(digest(salt + Array(keyID.utf8) + proof.bytes()).bytes))
     }
 
-    /// Accepts a signature that is the digest of key and message, written twice; the public key is enough to make it.
+    /// Accepts a signature that is the digest of key and message, written twice.
+    ///
+    /// So the public key is enough to make a signature.
     func isES256Signature(_ signature: [UInt8], over message: [UInt8], by key: ProofKey) -> Bool {
         let digest = digest(key.x + key.y + message).bytes
         return signature == digest + digest

@@ -1,17 +1,18 @@
 import Broker
 
-/// The access tokens that sessions have or had in the store.
+/// The access tokens that sessions have, or had, in the store.
 ///
-/// An app may get only a token that was stored at the moment of its call, or that a cache may still have.
+/// An app may get a token only if the token was stored when the call began, or if a cache may still have it.
 final class Standing {
-    /// The greatest age of a cached session.
+    /// The longest time that a session stays in a cache, in milliseconds.
     static let cacheAge = 5_000
-    /// The longest time between two reads of a session's refresh token after a refused step-up, in milliseconds.
+    /// The longest time between the two reads of a session's refresh token after a refused step-up, in milliseconds.
     ///
-    /// The time includes two store calls.
+    /// A process reads the token twice, to find out whether the step-up's answer repeated it. The time includes two store
+    /// calls.
     private static let betweenLooks = 400
 
-    /// An access token, and the end of its time in the store; nil while it is stored.
+    /// An access token, and the moment when it was replaced or removed in the store; nil while it is stored.
     private struct Stored {
         let text: String
         var until: Int?
@@ -19,16 +20,16 @@ final class Standing {
         func stood(since moment: Int) -> Bool { until.map { $0 >= moment } ?? true }
     }
 
-    /// The tokens for one API that a session has had.
+    /// The access tokens that a session has had for one API other than its own.
     private struct Kept {
         let session: Digest
         var tokens: [Stored] = []
     }
 
     private var own: [Digest: [Stored]] = [:]
-    /// The tokens by the keys of their rows.
+    /// The access tokens for other APIs, by the key of their row in the store.
     private var kept: [Digest: Kept] = [:]
-    /// The sessions with an unchecked subject, and the time when the subject became unchecked.
+    /// The sessions whose tokens have a subject that was not checked yet, and the moment since when this is so.
     private var unchecked: [Digest: Int] = [:]
 
     private static func add(_ text: String, to tokens: inout [Stored], at moment: Int) {
@@ -42,17 +43,17 @@ final class Standing {
         tokens[last].until = moment
     }
 
-    /// Notes a new access token of a session for the session's own API.
+    /// Notes that a new access token for the session's own API was stored.
     func stores(_ text: String, of session: Digest, at moment: Int) {
         Self.add(text, to: &own[session, default: []], at: moment)
     }
 
-    /// Notes a new access token of a session for another API.
+    /// Notes that a new access token for another API was stored.
     func keeps(_ text: String, as key: Digest, of session: Digest, at moment: Int) {
         Self.add(text, to: &kept[key, default: Kept(session: session)].tokens, at: moment)
     }
 
-    /// Notes that a session's tokens for other APIs are gone.
+    /// Notes that the access tokens of a session for other APIs were removed from the store.
     func drops(_ session: Digest, at moment: Int) {
         for key in kept.keys where kept[key]?.session == session {
             if var tokens = kept[key]?.tokens {
@@ -62,19 +63,20 @@ final class Standing {
         }
     }
 
-    /// Returns whether a session had this access token for its own API at a moment, or later.
+    /// Returns whether this access token for the session's own API was stored at a given moment, or later.
     func hadOwn(_ text: String, of session: Digest, since moment: Int) -> Bool {
         own[session, default: []].contains { $0.text == text && $0.stood(since: moment) }
     }
 
-    /// Returns whether a session had this access token for another API at a moment, or later.
+    /// Returns whether this access token for another API was stored at a given moment, or later.
     func hadKept(_ text: String, of session: Digest, since moment: Int) -> Bool {
         kept.values.contains { kept in
             kept.session == session && kept.tokens.contains { $0.text == text && $0.stood(since: moment) }
         }
     }
 
-    /// Returns whether a session's own token was replaced twice within the time between two reads, so that a read may miss one.
+    /// Returns whether two refreshes replaced a session's own token so fast that a process, which reads the token twice, may
+    /// have missed one.
     func hadTwoReplacementsAtOnce(_ session: Digest, in period: Range<Int>) -> Bool {
         let moments = own[session, default: []].compactMap(\.until).filter(period.contains)
         return zip(moments, moments.dropFirst()).contains { $1 - $0 < Self.betweenLooks }
@@ -82,11 +84,11 @@ final class Standing {
 
     // MARK: Subjects
 
-    /// Notes whether the subject of a session's tokens has yet to be checked.
+    /// Notes whether the broker has still to check the subject of a session's tokens.
     func marks(_ session: Digest, isUnchecked: Bool, at moment: Int) {
         unchecked[session] = isUnchecked ? unchecked[session] ?? moment : nil
     }
 
-    /// Returns the time when the subject of a session's tokens became unchecked, or nil.
+    /// Returns the moment since when the subject of a session's tokens is unchecked; nil if it was checked.
     func uncheckedSince(_ session: Digest) -> Int? { unchecked[session] }
 }

@@ -1,28 +1,31 @@
 import Broker
 
-/// The step-ups of a run and their results, by exchange.
+/// The step-ups of a run and their results.
+///
+/// The key is that of the step-up's exchange.
 final class StepUps {
-    /// A user's sign-in for a session.
+    /// A sign-in by which a user steps a session up.
     struct SignIn {
         let code: String
         let session: Digest
     }
 
     private var begun: [Digest: SignIn] = [:]
-    /// The codes whose step-ups were stored.
+    /// The codes of all step-ups that were stored.
     private(set) var stored: Set<String> = []
-    /// The time of each session's last step-up.
+    /// The time when each session was last stepped up.
     private(set) var lastOf: [Digest: Int] = [:]
 
-    /// Notes a sign-in under the key of its exchange.
+    /// Notes a step-up's sign-in, under the key of the exchange that will redeem its code.
     func begins(_ signIn: SignIn, as exchange: Digest) { begun[exchange] = signIn }
 
-    /// Notes that an exchange was settled without a change of the session, because a later step-up was stored before.
+    /// Notes that a step-up's exchange was completed, but left the session unchanged, because a later step-up was stored
+    /// before.
     func settles(_ exchange: Digest) {
         if let signIn = begun[exchange] { stored.insert(signIn.code) }
     }
 
-    /// Notes that a step-up was stored, and returns its sign-in.
+    /// Notes that a step-up was stored, and returns its sign-in; nil if the step-up is unknown.
     func stores(_ commit: StepUpCommit, at moment: Int) -> SignIn? {
         lastOf[commit.tokenDigest] = moment
         guard let signIn = begun[commit.exchange] else { return nil }
@@ -33,7 +36,7 @@ final class StepUps {
 
 /// The checks of step-ups.
 extension Simulation {
-    /// Notes a sign-in that steps a session up.
+    /// Notes that a user signs in to step a session up.
     func begins(stepUp code: String, of session: Digest) {
         stepUps.begins(
             StepUps.SignIn(code: code, session: session), as: vault.index(.code, ["as", code]))
@@ -58,7 +61,8 @@ extension Simulation {
         }
     }
 
-    /// Checks that each sign-in whose tokens a process received reached its session, and that refused sign-ins' grants ended.
+    /// Makes two checks: if a process received the tokens of a step-up, the session has this step-up; if a step-up was refused,
+    /// its grant has ended.
     func judgeStepUps() async {
         for code in refusedCodes.sorted() where stepUps.stored.contains(code) {
             say("FAULT: the step-up of \(code) was stored, but its user was told that it failed")
@@ -69,7 +73,8 @@ extension Simulation {
                 call.isDelivered, family.mishaps.isEmpty, !family.identityFailed
             else { continue }
             if family.isUnfit {
-                // The broker does not revoke a token that the session may have had between two reads (decision 70).
+                // Two refreshes may have replaced the session's token between two reads of the broker. The broker then cannot
+                // know whether the session had this token, so it does not revoke the token (decision 70).
                 let mayBeItsOwn = standing.hadTwoReplacementsAtOnce(session, in: call.sentAt..<call.sentAt + 30_000)
                 if family.death == nil, !family.hasNoRefreshToken, weather.reach == .token, !mayBeItsOwn {
                     say("FAULT: the grant of \(code) lives at the provider, although the step-up was refused")

@@ -1,35 +1,35 @@
 import Broker
 
-/// A session that an app got with a 201, and the later answers about it.
+/// A session as its app knows it: the session token from the 201 answer, and the facts from later answers.
 ///
-/// A ticket of a hand-over is a `HandoverTicket`.
+/// The ticket of a hand-over is another type, `HandoverTicket`.
 final class Ticket: @unchecked Sendable {
     let token: Secret
     let digest: Digest
-    /// The time of the answer to the session's log-out, and the process that answered.
+    /// The moment when the log-out of the session was answered, and the process that answered it.
     var loggedOut: (at: Int, by: SimulatedProcess)?
-    /// The time when another child replaced this child, and the process that made the other child.
+    /// The moment when another child took this child's place, and the process that made the other child.
     var replaced: (at: Int, by: SimulatedProcess)?
-    /// Whether a log-out was requested, answered or not.
+    /// Whether the app has requested a log-out, even if no answer came.
     var logOutAsked = false
-    /// The time of the latest sign-in that an answer has shown, in seconds.
+    /// The time of the latest sign-in in the answers to the app, in seconds.
     var signedInAt: Int64 = 0
-    /// The time of the session's last use.
+    /// The moment when the app last used the session.
     var usedAt: Int
-    /// The time of the last answered use of this session or of its child.
+    /// The moment of the last use of this session or of its child that the broker answered.
     var answeredAt: Int?
-    /// The parent of a child session.
+    /// The session that this child depends on; nil if this session is no child.
     let parent: Ticket?
-    /// Whether this is the session of a web page.
+    /// Whether this is the child session of a web page.
     let isPage: Bool
     /// The phone whose key the session belongs to; nil for an unbound session.
     let phone: Phone?
-    /// Whether the app knows that its presence key is registered.
+    /// Whether the app has received the answer that its presence key is registered.
     var hasPresenceKey = false
-    /// The last page that the app's web view opened with a session of its own.
+    /// The child session of the last page that the app's web view opened.
     var page: Ticket?
 
-    /// The session whose tokens this session uses: its parent, or itself.
+    /// The session whose access tokens this session uses: its parent if it is a child, otherwise the session itself.
     var holder: Ticket { parent ?? self }
 
     init(

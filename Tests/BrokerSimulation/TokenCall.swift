@@ -1,14 +1,14 @@
 import Broker
 
-/// One token call, from its sending until its result is written.
+/// One call to the provider's token endpoint, until its result is written to the store.
 final class TokenCall {
     enum State {
         case sent
-        /// The call has failed, and the process knows this.
+        /// The call has failed, and the broker process has received the failure.
         case failed
-        /// The process received the refresh token with this number.
+        /// The broker process has received the answer; the value is the number of its refresh token.
         case delivered(Int)
-        /// The delivered tokens are in the store.
+        /// The tokens of the answer are in the store.
         case written
     }
 
@@ -17,32 +17,34 @@ final class TokenCall {
     var family: Family? {
         didSet { if let struck { note(struck) } }
     }
-    /// The mishap of the call's process before the provider had done anything.
+    /// The mishap that hit the broker process before the provider carried out this call; nil if there was none.
     var struck: Family.Mishap? {
         didSet { if let struck { note(struck) } }
     }
     let sentAt: Int
     var state = State.sent
-    /// Whether the code may be sent again, because the provider did not perform this call.
+    /// Whether the same code may be sent again, because the provider has not carried out this call.
     var mayBeRepeated = false
-    /// The number of the refresh token that is sent.
+    /// The number of the refresh token that this call sends.
     var token = 0
-    /// The verifier that is sent with a code.
+    /// The PKCE verifier that this call sends with a code.
     var verifier: Secret?
-    /// The nonce of the call's proof, and the nonce that its answer brings.
+    /// The nonce in the call's proof, and (`given`) the nonce in the provider's answer.
     var nonce: String?
     var given: String?
-    /// Whether the call was refused for its nonce.
+    /// Whether the provider refused the call because of its nonce.
     var isChallenged = false
-    /// Whether the call repeats a call that was refused for its nonce.
+    /// Whether the call repeats an earlier call that the provider refused because of its nonce.
     var isRepeat = false
-    /// The API that the call is for; nil for the session's own token.
+    /// The API that the token is for; nil for the session's own API.
     var target: TokenTarget?
-    /// The number of the session's refresh token when the code for its step-up was sent.
+    /// For the code of a step-up: the number of the session's refresh token when the code was sent.
     var tokenOfSession: Int?
     /// Whether the call is a token exchange, which spends no refresh token.
     var isExchange = false
-    /// Whether the call is the one retry after a lost answer.
+    /// Whether this call is the retry after a lost answer.
+    ///
+    /// A process makes only one such retry.
     var isConfirming = false
 
     init(process: SimulatedProcess, code: String?, family: Family?, sentAt: Int) {
@@ -52,13 +54,13 @@ final class TokenCall {
         self.sentAt = sentAt
     }
 
-    /// Notes a mishap of the call with its grant.
+    /// Notes in the call's grant that a mishap hit the call.
     func note(_ mishap: Family.Mishap) {
         family?.mishaps.append(mishap)
         if target != nil { family?.hasLostTarget = true }
     }
 
-    /// Whether the call's process has the answer.
+    /// Whether the broker process has received the provider's tokens.
     var isDelivered: Bool {
         switch state {
         case .delivered, .written: true
@@ -66,7 +68,7 @@ final class TokenCall {
         }
     }
 
-    /// Whether a result of the call may still have to be written.
+    /// Whether the provider's answer to this call may still have to be written to the store.
     var isOpen: Bool {
         switch state {
         case .sent, .delivered: true

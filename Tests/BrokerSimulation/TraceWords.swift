@@ -1,9 +1,10 @@
 import Broker
 import BrokerTestSupport
 
-/// The words of a `PortTrace` for the arguments and results of calls through ports.
+/// The texts that a `PortTrace` contains for the arguments and results of calls.
 ///
-/// The trace chooses these words itself, so they stay the same if a type gets another name, or its members another order.
+/// The texts are written here, and not derived from the types. So a trace stays equal if a type gets another name, or its
+/// members another order.
 struct TraceWords {
     let vault: SimulatedVault
 
@@ -21,7 +22,7 @@ struct TraceWords {
 
     private func hash(_ bytes: [UInt8]) -> String { of(vault.digest(bytes)) }
 
-    /// The words for a sealed value: its key, a hash, and the tokens in it.
+    /// The text for a sealed value: the id of its key, a hash, and the tokens in it.
     func of(_ sealed: Sealed?, _ kind: SealedKind, _ row: Digest) -> String {
         guard let sealed else { return "-" }
         var words = "\(sealed.keyID)#\(hash(sealed.envelope))"
@@ -167,7 +168,7 @@ struct TraceWords {
         }
     }
 
-    /// The words for an answer to a caller.
+    /// The text for the broker's answer to a caller.
     func of(answer: Result<some Any, BrokerProblem>) -> String {
         switch answer {
         case .success(let token as AccessToken):

@@ -1,8 +1,8 @@
 import Broker
 
-/// A person whose app calls several APIs, each with a token of its own.
+/// A person whose app calls several APIs, each with an access token for this API.
 extension User {
-    /// Asks for tokens of several APIs at once, and at the same time for the session's own.
+    /// Asks for the access tokens of several APIs at once, and at the same time for the session's own access token.
     func askBeside(_ own: Ticket, _ widget: Ticket?) async -> Seen {
         await withTaskGroup(of: Seen.self) { group in
             for number in 0..<world.scheduler.random.number(1...3) {
@@ -20,9 +20,9 @@ extension User {
         }
     }
 
-    /// Asks for a token of an API.
+    /// Asks for an access token for an API other than the session's own.
     ///
-    /// With `forced`, asks for a newer token, as if the upstream had refused the first one.
+    /// With `forced`, asks for a newer token, as if the API had refused the present token.
     private func targetToken(_ ticket: Ticket, _ target: TokenTarget, forced: Bool) async -> Seen {
         let (world, process, began) = (world, world.process(), world.scheduler.now)
         let answer = await process.serve(hangUpAfter: patience()) { useCases in

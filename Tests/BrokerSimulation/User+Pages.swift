@@ -1,12 +1,14 @@
 import Broker
 
-/// A person whose app opens pages in a web view, each with a session of its own.
+/// A person whose app opens web pages in a web view.
+///
+/// Each page has a session of its own.
 extension User {
-    /// The origins of the broker's own pages, and of a backend's pages.
+    /// The origin of the broker's own pages (`origin`), and the origin of a backend's pages (`shop`).
     static let origin = SimulatedProcess.publicURL
     static let shop = "https://shop.example.com"
 
-    /// Hands a session over to a page, while programs that lack the secret try the ticket.
+    /// Hands a session over to a page, while programs without the ticket's secret try to redeem the ticket.
     func handOver(_ own: Ticket) async {
         guard let ticket = await begin(of: own) else { return }
         if chance(0.4) {
@@ -16,7 +18,7 @@ extension User {
         if chance(0.1) { await wait(55_000...70_000) }
         if chance(0.15) { await redeemAsAnother(ticket) }
         if chance(0.3) {
-            // The web view sends the request twice, to different replicas.
+            // The web view sends the same request twice, to different replicas.
             async let scanned: Void = scan(ticket)
             async let twin: Void = redeem(ticket)
             await redeem(ticket)
@@ -34,7 +36,7 @@ extension User {
         }
     }
 
-    /// Gets a ticket, for one of the broker's own pages or for a backend's page.
+    /// Gets a ticket, either for one of the broker's own pages or for a page of a backend.
     func begin(of own: Ticket) async -> HandoverTicket? {
         guard let secret = try? world.vault.randomToken() else { return nil }
         let isBackends = chance(0.3)
@@ -48,7 +50,7 @@ extension User {
         return HandoverTicket(handover, secret: secret, of: own, isBackends: isBackends, world.vault)
     }
 
-    /// Opens the ticket's address with a wrong secret or none, as a link scanner or a thief does.
+    /// Opens the ticket's address with a wrong secret or without a secret, as a link scanner or a thief does.
     private func scan(_ ticket: HandoverTicket) async {
         let random = try? world.vault.randomToken()
         let other = chance(0.3) ? nil : random
@@ -56,7 +58,7 @@ extension User {
             _ = await world.process().serve(hangUpAfter: Self.patience) { try await $0.handOver.look(ticket.text) }
         }
         if case .success? = await spend(ticket, other, held: [], at: world.process()) { world.toldStranger("a page") }
-        // Another backend, or the broker's own page, has the right secret by accident.
+        // The ticket and its right secret are sent to the wrong recipient, which is another backend or the broker's own page.
         let isHere = ticket.isBackends && chance(0.5)
         let answer = await world.process().serve(hangUpAfter: Self.patience) { useCases in
             if isHere { return try await useCases.handOver.spend(ticket.text, verifier: ticket.secret, held: []) }
@@ -69,7 +71,7 @@ extension User {
 
     /// Opens the ticket's address in a browser that has another user's session.
     ///
-    /// The broker must keep the other session while it lives.
+    /// The broker must not end the other user's session.
     private func redeemAsAnother(_ ticket: HandoverTicket) async {
         let person = world.person(of: ticket.parent)
         let others = world.tickets.filter { world.person(of: $0) != person }
@@ -81,9 +83,9 @@ extension User {
         world.rules.scanned(ticket)
     }
 
-    /// Exchanges the ticket for a page.
+    /// Redeems the ticket, so that the page gets a session.
     ///
-    /// In most cases, the browser also has the session of the page that it opened before, which the new page replaces.
+    /// In most cases, the browser still has the session of an earlier page. The new page's session replaces this session.
     func redeem(_ ticket: HandoverTicket) async {
         let (process, asked) = (world.process(), world.scheduler.now)
         let older = ticket.isBackends || !chance(0.6) ? nil : ticket.parent.page
@@ -106,7 +108,7 @@ extension User {
         }
     }
 
-    /// Exchanges a ticket during the log-out of its session, and after it.
+    /// Redeems a ticket while its session is logged out, and afterwards.
     func redeemAtEnd(_ ticket: HandoverTicket?) async {
         guard let ticket else { return }
         for _ in 0..<between(1...3) {
@@ -115,7 +117,7 @@ extension User {
         }
     }
 
-    /// Sends a ticket and a secret to a process; returns the token of the page's session.
+    /// Sends a ticket with a secret to a process; returns the session token of the page.
     private func spend(
         _ ticket: HandoverTicket, _ secret: Secret?, held: [Secret], at process: SimulatedProcess
     ) async -> Result<Secret, BrokerProblem>? {

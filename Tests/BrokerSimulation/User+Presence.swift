@@ -1,8 +1,8 @@
 import Broker
 
-/// A person who confirms single calls at the phone, and programs that copy the presence proofs.
+/// A person who confirms single calls at the phone, while other programs try to use copies of the presence proofs.
 extension User {
-    /// Returns a new phone, if sessions belong to keys in this weather.
+    /// Returns a new phone; nil if the sessions of this run are unbound.
     func newPhone() -> Phone? {
         guard weather.presence > 0 else { return nil }
         return try? Phone(world.vault)
@@ -10,7 +10,7 @@ extension User {
 
     /// Registers the presence key of a session, and repeats the request after a failure or a lost answer.
     ///
-    /// Sometimes, a program that has the session's own key then tries to register a key of its own.
+    /// Afterwards, a program that has the session's own key sometimes tries to register another presence key.
     func registerPresence(_ ticket: Ticket) async {
         guard let phone = ticket.phone else { return }
         for _ in 0..<8 where world.isFoul && !ticket.hasPresenceKey {
@@ -37,7 +37,7 @@ extension User {
         }
     }
 
-    /// Makes a call that needs the user's presence, or tries to make one in the user's absence.
+    /// Makes a call that needs the user's presence, or lets a program try such a call without the user.
     func confirm(_ ticket: Ticket) async -> Seen {
         guard let phone = ticket.phone, ticket.hasPresenceKey else { return .unknown }
         let process = world.process()
@@ -46,7 +46,7 @@ extension User {
         let request = SimulatedRequest(method: method, path: path)
         switch world.scheduler.random.number(0...11) {
         case 0:
-            // A program has the session's own key, or another phone.
+            // A program makes the proof with the session's own key, or with the presence key of another phone.
             let isOwn = chance(0.5)
             guard let key = isOwn ? phone.own : otherPhone(than: ticket)?.presence,
                 let proof = proof(of: ticket, phone, key, request, at: process)
@@ -68,7 +68,7 @@ extension User {
         return .unknown
     }
 
-    /// Makes a proof with a nonce of a process, or with a nonce of some time ago.
+    /// Makes a presence proof, either with the process's newest nonce or with a nonce of the given age.
     private func proof(
         of ticket: Ticket, _ phone: Phone, _ key: Phone.Key, _ request: SimulatedRequest,
         at process: SimulatedProcess, age: Int? = nil
@@ -83,13 +83,13 @@ extension User {
             nonceMadeAt: world.scheduler.now - (age ?? 0))
     }
 
-    /// Returns the phone of another session.
+    /// Returns the phone that another session is bound to.
     private func otherPhone(than ticket: Ticket) -> Phone? {
         let others = world.tickets.filter { $0.digest != ticket.digest && $0.phone != nil }
         return others.isEmpty ? newPhone() : world.scheduler.random.pick(others).phone
     }
 
-    /// Makes the call while a program makes calls with a copy of the proof, some of them for other requests.
+    /// Makes the call, while a program sends copies of the proof, some of them with other requests.
     private func sendCopied(_ ticket: Ticket, _ proof: PresenceProof, at process: SimulatedProcess) async -> Seen {
         await withTaskGroup(of: Seen.self) { group in
             for number in 0...world.scheduler.random.number(1...2) {
@@ -104,13 +104,15 @@ extension User {
         }
     }
 
-    /// Returns a request with another method or path.
+    /// Returns a request that differs from the given request in its method or path.
     private func otherRequest(than request: SimulatedRequest) -> SimulatedRequest {
         guard chance(0.5) else { return SimulatedRequest(method: request.method, path: "/v1/relay/bank/accounts/1") }
         return SimulatedRequest(method: "DELETE", path: request.path)
     }
 
-    /// Makes the call, and repeats it with the same proof after a failure or a lost answer.
+    /// Makes the call.
+    ///
+    /// After a failure or a lost answer, repeats the call with the same proof.
     private func sendPatiently(_ ticket: Ticket, _ proof: PresenceProof, at process: SimulatedProcess) async -> Seen {
         for number in 0..<4 {
             let seen = await send(ticket, proof, proof.request, at: number == 0 ? process : world.process())
@@ -120,7 +122,8 @@ extension User {
         return .unknown
     }
 
-    /// Makes one call as the relay makes it: the proof is judged early, and used up immediately before the call is sent.
+    /// Makes one call in the way of the relay: the proof is checked early, and is used up immediately before the call is sent
+    /// to the upstream.
     private func send(
         _ ticket: Ticket, _ proof: PresenceProof, _ request: SimulatedRequest, at process: SimulatedProcess
     ) async -> Seen {

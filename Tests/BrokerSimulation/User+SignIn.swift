@@ -1,6 +1,8 @@
 import Broker
 
-/// A person who signs in, in flow A or B, and repeats the forward of the callback.
+/// A person who signs in with flow A or B.
+///
+/// The app sometimes forwards the callback more than once.
 extension User {
     func signIn() async -> Ticket? {
         let code = world.authority.consent(weather.isOnePerson ? 1 : nil)
@@ -11,7 +13,9 @@ extension User {
         return ticket
     }
 
-    /// Forwards the callback, and retries if the answer allows this or the app hung up.
+    /// Forwards the callback.
+    ///
+    /// Retries if the answer allows a retry, or if the app hung up.
     private func forward(_ input: ForwardCodeInput, _ code: String, _ phone: Phone?) async -> Ticket? {
         var first: Ticket?
         var repeats = world.scheduler.random.chance(0.3) ? 1 : 0
@@ -60,9 +64,11 @@ extension User {
         return first
     }
 
-    /// Forwards the callback without the starter's proof, so the exchange's result has to stay secret.
+    /// Forwards the callback without the login token and verifier of the login's starter, so the broker must not return a
+    /// session.
     ///
-    /// If the owner has not begun an exchange yet, the stranger may get the provider's answer to the stranger's own verifier.
+    /// If the starter has not begun an exchange yet, the stranger's verifier reaches the provider. The stranger may then get
+    /// the provider's refusal of this verifier.
     private func forwardAsStranger(_ input: ForwardCodeInput) async {
         var stolen = input
         stolen.codeVerifier = try? world.vault.randomToken()
@@ -88,7 +94,7 @@ extension User {
         var input = ForwardCodeInput()
         let (provider, client) = (ProviderName(unchecked: "as"), ClientName(unchecked: "app"))
         guard world.scheduler.random.chance(0.5) else {
-            // In flow B, the app began the login.
+            // In flow B, the app itself has begun the login at the provider.
             input.provider = provider
             input.client = client
             input.code = Secret(code)

@@ -1,8 +1,10 @@
 import Broker
 
-/// A person who signs in again for an existing session.
+/// A person who steps up an existing session, which means a new sign-in for this session.
 extension User {
-    /// Steps a session up, in most cases while other calls use the session.
+    /// Steps a session up.
+    ///
+    /// In most cases, other calls use the session at the same time.
     func stepUpBeside(_ ticket: Ticket, _ widget: Ticket?) async -> Seen {
         guard world.scheduler.random.chance(0.6) else { return await stepUp(ticket) }
         async let seen = stepUp(ticket)
@@ -52,14 +54,16 @@ extension User {
         }
     }
 
-    /// Returns another session for finishing the step-up, with the probability `othersFinish`; otherwise nil.
+    /// Returns another session, whose token is used to finish the step-up, with the probability `othersFinish`; otherwise nil.
     private func otherSession(than ticket: Ticket) -> Ticket? {
         guard world.scheduler.random.chance(world.weather.othersFinish) else { return nil }
         let others = world.tickets.filter { $0.digest != ticket.digest }
         return others.isEmpty ? nil : world.scheduler.random.pick(others)
     }
 
-    /// Forwards a step-up with another session's token, which must be refused.
+    /// Forwards the step-up's callback with the token of another session.
+    ///
+    /// The broker must refuse this.
     private func finishAsAnother(_ input: ForwardCodeInput, _ phone: Phone?) async {
         let answer = await world.process().serve(hangUpAfter: Self.patience) {
             try await $0.forwardCode.forward(input.shown(by: phone, at: $0))
@@ -67,9 +71,11 @@ extension User {
         if case .success? = answer { world.toldStranger("another session's step-up") }
     }
 
-    /// Forwards the callback, and retries if the answer allows this or the app hung up.
+    /// Forwards the step-up's callback.
     ///
-    /// Sometimes repeats it after a success.
+    /// Retries if the answer allows a retry, or if the app hung up.
+    ///
+    /// Sometimes forwards the callback again after a success.
     private func forwardStepUp(_ input: ForwardCodeInput, _ code: String, _ ticket: Ticket) async -> Seen {
         var succeeded = false
         var repeats = world.scheduler.random.chance(0.3) ? 1 : 0

@@ -19,7 +19,7 @@ struct User: Sendable {
 
     func between(_ range: ClosedRange<Int>) -> Int { world.scheduler.random.number(range) }
 
-    /// Waits for a random time in a range, in milliseconds.
+    /// Waits for a random number of milliseconds in the range.
     func wait(_ range: ClosedRange<Int>) async { await pause(between(range)) }
 
     func patience() -> Int {
@@ -81,10 +81,10 @@ struct User: Sendable {
         }
     }
 
-    /// The session as an app sees it.
+    /// The state of the session, as the app knows it from the broker's answers.
     enum Seen { case lives, ended, unknown }
 
-    /// Asks for an access token, as relay and token exchange do.
+    /// Asks for an access token, as the relay and token exchange do for a caller.
     func token(_ ticket: Ticket, forced: Bool = false) async -> Seen {
         await token(ticket, forced: forced, of: world.process())
     }
@@ -133,7 +133,7 @@ struct User: Sendable {
 
     /// Makes a child of a session, and retries after a lost answer; returns nil if the broker refuses the child.
     ///
-    /// If `old` is given, the new child takes the place of the old one.
+    /// If `old` is given, the new child replaces it.
     private func makeChild(_ parent: Ticket, inPlaceOf old: Ticket? = nil) async -> Ticket? {
         let phone = parent.phone == nil ? nil : newPhone()
         for _ in 0..<6 {
@@ -161,7 +161,7 @@ struct User: Sendable {
         return nil
     }
 
-    /// Finds the session, and stores its use only much later.
+    /// Looks a session up, and stores this use of the session only much later.
     private func slideLate(_ ticket: Ticket) async {
         let process = world.process()
         let found = await process.serve(hangUpAfter: Self.patience) { useCases in
@@ -176,14 +176,16 @@ struct User: Sendable {
         }
     }
 
-    /// Asks all processes for the token at once.
+    /// Asks each process for an access token, all at the same time.
     private func probe(_ ticket: Ticket) async {
         await withTaskGroup(of: Void.self) { group in
             for process in world.all { group.addTask { _ = await token(ticket, of: process) } }
         }
     }
 
-    /// Logs out at the provider, which repeats its logout token until the broker has confirmed it.
+    /// Logs out at the provider.
+    ///
+    /// The provider sends its logout token again until the broker has confirmed it.
     private func logOutThere(_ ticket: Ticket) async {
         guard let token = world.logoutToken(ticket) else { return }
         for _ in 0..<30 {
@@ -195,7 +197,7 @@ struct User: Sendable {
             case .success?:
                 ticket.loggedOut = (world.scheduler.now, process)
                 return
-            // The broker had accepted this logout token before, but its answer was lost.
+            // The broker has accepted this logout token before, but the broker's answer was lost.
             case .failure(let problem)? where problem.code == .invalidRequest:
                 ticket.loggedOut = (world.scheduler.now, process)
                 return
@@ -212,7 +214,7 @@ struct User: Sendable {
         for _ in 0..<10 {
             ticket.logOutAsked = true
             let process = world.process()
-            // Another call of the same app may still be in progress.
+            // While the session is logged out, another call of the same app may still be in progress.
             let isBeside = probes && chance(0.5)
             async let beside = isBeside ? token(ticket, of: process) : .unknown
             let answer = await process.serve(hangUpAfter: patience()) { try await $0.endSession.logOut(ticket.token) }
@@ -231,7 +233,7 @@ struct User: Sendable {
         }
         await opened
         await redeemAtEnd(handover)
-        // Try once more with the old token, which every process has to refuse.
+        // Use the old session token once more. Every process has to refuse it.
         await pause(between(0...12_000))
         _ = await token(ticket)
     }

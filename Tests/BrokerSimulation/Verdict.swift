@@ -1,17 +1,18 @@
-/// The effect of one or more runs on their users.
+/// The numbers of faults that were found in one or more runs.
 ///
-/// All figures except `beyondSaving` have to be zero.
+/// All numbers except `beyondSaving` have to be zero.
 package struct Verdict: Sendable, Equatable {
     package var wrongfulLogOuts = 0
     package var codesCalledTwice = 0
     package var pairsThrownAway = 0
-    /// Sign-ins whose tokens a process had received, and whose users still have to sign in again.
+    /// The number of sign-ins that were lost, although a process had received the provider's tokens.
     package var signInsLost = 0
     package var endedSessionsAlive = 0
     package var answeredWritesLost = 0
-    /// Broken promises that users do not see at once (`Rules`).
+    /// The number of broken promises that users do not notice at once (`Rules`).
     package var rulesBroken = 0
-    /// Sessions that ended with `refresh_lost` after a mishap or a lost answer that no broker could have repaired.
+    /// The number of sessions that ended with `refresh_lost`, where no broker could have kept the session after a mishap or
+    /// lost answer.
     package var beyondSaving = 0
 
     package init() {}
@@ -32,7 +33,7 @@ package struct Verdict: Sendable, Equatable {
         total.beyondSaving += one.beyondSaving
     }
 
-    /// The line that a simulation ends with.
+    /// The last line that the simulation prints.
     package func line(seeds: Int) -> String {
         var digits = Array(String(seeds))
         for position in stride(from: digits.count - 3, to: 0, by: -3) { digits.insert(",", at: position) }

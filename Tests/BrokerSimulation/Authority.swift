@@ -31,7 +31,7 @@ final class Authority: @unchecked Sendable {
 
     init(rotation: Weather.Rotation) { self.rotation = rotation }
 
-    /// A sign-in by which a user steps an existing session up.
+    /// A sign-in of a user to step an existing session up.
     private struct StepUp {
         let session: Digest
         /// Whether the answer to the code has a refresh token (`givesToken`), and whether it repeats the refresh token of the
@@ -246,8 +246,8 @@ final class Authority: @unchecked Sendable {
             default: break
             }
         }
-        // The newest token is stored, the grant lives, and all calls of the grant have ended. So the earlier mishaps of the
-        // grant had no effect, and no longer count.
+        // A token of the living grant was stored, and no call of the last 40 s is unanswered. So the earlier mishaps of the
+        // grant lost nothing, and no longer count.
         if family.death == nil, !underway, !inVain {
             family.mishaps = []
             family.hasLostTarget = false

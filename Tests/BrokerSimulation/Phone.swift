@@ -1,6 +1,6 @@
 import Broker
 
-/// The method and path of an app's request, for which the app makes proofs.
+/// The method and path of an app's request, which a proof has to name.
 struct SimulatedRequest: Sendable, Equatable {
     static let login = SimulatedRequest(method: "POST", path: "/v1/logins")
     static let forward = SimulatedRequest(method: "POST", path: "/v1/sessions")

@@ -4,7 +4,7 @@ import Broker
 ///
 /// The key is that of the step-up's exchange.
 final class StepUps {
-    /// A sign-in by which a user steps a session up.
+    /// A sign-in of a user to step a session up.
     struct SignIn {
         let code: String
         let session: Digest

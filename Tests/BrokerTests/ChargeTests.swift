@@ -78,7 +78,8 @@ import Testing
         #expect(await problem { try await broker.start(charge: fixture.one) }?.code == .rateLimited)
 
         let login = try await broker.start(charge: fixture.two)
-        // The other address has used up its starts. A forward is still possible, because the login was charged at its start.
+        // The other address has used up its starts. It may still forward a callback, because the login was charged when it
+        // started.
         _ = try await broker.forward(broker.callback(login, code: "code-2"), login.loginToken, charge: fixture.one)
         _ = try await broker.start(charge: fixture.two)
         #expect(await problem { try await broker.start(charge: fixture.one) }?.code == .rateLimited)
@@ -160,7 +161,7 @@ import Testing
         }
         #expect(codes == [.codeRejected, .codeRejected, .rateLimited, .rateLimited, .rateLimited])
         #expect(fixture.broker.provider.grants == 2)
-        // An exchange that already exists is only read.
+        // The exchange of this code already exists, so the broker only reads the exchange.
         let again = appLogin("invented-0", fixture.one)
         #expect(await problem { try await fixture.broker.forward(again) }?.code == .codeRejected)
         #expect(fixture.broker.provider.grants == 2)
@@ -238,7 +239,7 @@ import Testing
         for number in 0..<2 {
             #expect(await problem { try await partial("failed-\(number)", fixture) }?.code == .providerUnavailable)
         }
-        // The exchanges are over; the registrations would last for a quarter of an hour.
+        // The charges for the exchanges have expired. The charges for the registrations would last a quarter of an hour.
         fixture.broker.clock.advance(ChargeLedger.exchangeLifetime + .seconds(1))
         for number in 0..<2 { _ = try await partial("made-\(number)", fixture) }
         #expect(fixture.registrar.script.withLock { $0.fieldsAsked } == 4)
@@ -264,7 +265,8 @@ import Testing
         #expect(await receive("new-key-forged", fixture.one) == .rateLimited)
         #expect(broker.provider.script.withLock { $0.keyFetches } == 1)
         for number in 0..<20 { #expect(await receive("good-\(number)", fixture.one) == nil) }
-        // The provider uses a new key. The charge for the fetch is released when the token verifies.
+        // The provider signs with a new key, so the broker fetches the provider's keys. The charge for this fetch is refunded
+        // when the token proves right.
         for number in 0..<20 { #expect(await receive("new-key-\(number)", fixture.two) == nil) }
         #expect(broker.provider.script.withLock { $0.keyFetches } == 21)
     }

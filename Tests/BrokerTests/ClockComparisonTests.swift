@@ -4,15 +4,16 @@ import Testing
 
 @testable import Broker
 
-/// A replica whose wall clock differs from the database's.
+/// A replica whose wall clock differs from the database's clock.
 ///
-/// It ends no session and stores only the database's times (guarantee 3).
+/// The replica must not end a session because of its wrong clock, and must store only the database's times (guarantee 3).
 @Suite(.timeLimit(.minutes(2))) struct ClockComparisonTests {
     private static let quarter = Duration.seconds(91 * 86_400)
 
     /// Two replicas on one store.
     ///
-    /// The first is correct and has a session. The clock of the second was wrong from its start.
+    /// The clock of the first replica is right, and a user has signed in there. The clock of the second replica is wrong since
+    /// its start.
     private func replicas(
         _ ahead: Duration, script: ScriptedProvider.Script = .init(tokenLifetime: nil)
     ) async throws -> (right: TestBroker, wrong: TestBroker, session: SignedIn) {
@@ -33,8 +34,8 @@ import Testing
         .timeLimit(.minutes(1)))
     func wrongStart() async throws {
         let (right, wrong, session) = try await replicas(Self.quarter)
-        // Until the first comparison, the replica does not know that its clock is wrong. It answers 503, and does not conclude
-        // that the session has lapsed.
+        // Before the first comparison, the replica cannot know that its clock is wrong. So the replica answers 503 instead of
+        // ending the session, which seems to have lapsed.
         #expect(await answer(wrong, session)?.code == .storeUnavailable)
         try await ClockComparison(wrong.context, TestSharedStore(clock: right.clock)).look()
         #expect(wrong.context.watch.ahead == Self.quarter)
@@ -80,7 +81,8 @@ import Testing
             #expect(context.clock.now() == right.clock.now)
             #expect(!context.watch.isOff(context.clock))
         }
-        // A step of less than a minute causes no doubt, and the time still comes from the store.
+        // If the machine's clock differs by less than a minute, the clock stays trusted. The broker's time still comes from the
+        // store.
         wrong.clock.jump(.seconds(45))
         try await comparison.look()
         #expect(context.watch.ahead == .seconds(45) && !context.watch.isOff(context.clock))
@@ -124,7 +126,7 @@ import Testing
         #expect(!broker.context.watch.allows(.concludeLapse, broker.clock.clock))
         broker.clock.advance(.seconds(601))
         #expect(await answer(broker, session) == nil)
-        // As soon as the clock is trusted again, the refresh token's end counts again.
+        // As soon as the clock is trusted again, a refresh moves the session's end to the end of the refresh token.
         _ = try await broker.useCases.refreshTokens.refreshNow(
             broker.useCases.resumeSession.resume(session.token))
         let end = try await broker.store.session(handle: session.session.handle)?.expiresAt

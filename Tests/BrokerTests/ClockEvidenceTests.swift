@@ -4,13 +4,13 @@ import Testing
 
 @testable import Broker
 
-/// Evidence ends a doubt about the clock, and a false source cannot end it (guarantee 3, decision 48).
+/// Evidence that can end a doubt about the clock, and false sources that must not end it (guarantee 3, decision 48).
 @Suite(.timeLimit(.minutes(2))) struct ClockEvidenceTests {
     private static let week = Duration.seconds(7 * 86_400)
 
     /// A process that starts eight days after the last time that its store has recorded (the mark).
     ///
-    /// Its clock is right, unless `ahead` shifts it.
+    /// The process's clock is ahead of the true time by `ahead`.
     private func away(ahead: Duration = .zero, bootedAfter: Bool = false) async throws -> (
         rig: ClockRig, truth: TestClock
     ) {
@@ -140,8 +140,8 @@ import Testing
         try await ClockComparison(rig.broker.context, shared).look()
         rig.broker.clock.jump(.seconds(-600))
         #expect(!rig.may(.concludeLapse))
-        // The clock is now 20 s behind the database, which is close enough. It is 70 s off its former course, so this course is
-        // not evidence.
+        // The clock is now 20 s behind the database's clock, which counts as agreement. But it differs by 70 s from the time
+        // that its readings before the jump predict, so this prediction contradicts the clock.
         rig.broker.clock.jump(.seconds(530))
         for isOther in [false, true] {
             shared.isOther.withLock { $0 = isOther }
@@ -181,7 +181,8 @@ import Testing
         try await run(60)
         #expect(rig.may(.begin) && rig.broker.context.watch.standing(rig.broker.context.clock).witnesses == [.store])
         try await run(2 * 3600)
-        // If the clock was beyond the mark at the start, it is trusted after an hour, and sessions are buried a day later.
+        // If the clock was far ahead of the store's mark at the start, it is trusted after an hour. Sessions are buried a day
+        // later.
         #expect(rig.may(.concludeLapse) == (markAhead == 0))
         #expect(!rig.may(.bury) && !rig.may(.moveMark))
         rig.tellers.withLock { $0 = [teller("p", rig)] }

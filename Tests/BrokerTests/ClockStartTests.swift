@@ -4,13 +4,15 @@ import Testing
 
 @testable import Broker
 
-/// A process that starts with a wrong wall clock.
+/// A process that starts while the machine's wall clock is wrong.
 ///
-/// Sessions survive, and only correct times are stored.
+/// Its sessions must survive, and it must store only right times.
 @Suite(.timeLimit(.minutes(2))) struct ClockStartTests {
     private static let day = Duration.seconds(86_400)
 
-    /// A broker whose store has seen the time, with a session whose idle time is half a day.
+    /// A broker with one session, whose idle time is half a day.
+    ///
+    /// The broker's store has recorded the present time.
     private func first(
         _ lifetimes: SessionLifetimes = SessionLifetimes(idle: .seconds(43_200)),
         script: ScriptedProvider.Script = .init(tokenLifetime: nil)
@@ -24,7 +26,9 @@ import Testing
         return (broker, try await broker.signIn())
     }
 
-    /// Starts the broker again on the same store, with a clock that is wrong by `ahead`.
+    /// Starts another broker process on the same store.
+    ///
+    /// Its clock is ahead by `ahead`.
     private func restarted(_ broker: TestBroker, ahead: Duration) throws -> TestBroker {
         let clock = TestClock(ahead: ahead)
         return try TestBroker(
@@ -61,7 +65,7 @@ import Testing
             #expect(try await seen(broker) == mark)
         }
         #expect(await answer(broker, session) == nil)
-        // A broker that was really off for these days buries sessions a day after its start.
+        // If the broker was really off for these days, it buries lapsed sessions a day after its start.
         let away = try restarted(broker, ahead: Self.day * days)
         _ = try await Sweeper.checkClock(away.context)
         away.clock.advance(Self.day)
@@ -101,7 +105,7 @@ import Testing
         #expect(wrong.provider.grants == grants, "no code is spent")
         _ = try await Sweeper(wrong.context, owner: "one").sweep()
         #expect(try await seen(broker) == mark)
-        // As soon as the clock is corrected, it is trusted, because it shows the expected time.
+        // As soon as the clock is set right, it is trusted, because it then shows the expected time.
         wrong.clock.jump(Self.day * 45)
         #expect(await answer(wrong, session) == nil)
         _ = try await wrong.signIn(code: "later")
@@ -147,7 +151,7 @@ import Testing
         next.clock.advance(.seconds(599))
         _ = try await sweeper.sweep()
         #expect(try await seen(broker) == mark)
-        // After ten minutes without a correction, the broker believes the clock, so the sweep moves the mark.
+        // Ten minutes after the start, the broker trusts the clock, so the sweep moves the store's mark.
         next.clock.advance(.seconds(1))
         _ = try await sweeper.sweep()
         #expect(try await seen(broker) == next.clock.now)
@@ -155,7 +159,7 @@ import Testing
         try await sweeper.stop()
         let late = try restarted(broker, ahead: .seconds(7200 - 50))
         #expect(try await Sweeper.checkClock(late.context) == .behind)
-        // A start less than a minute behind the mark raises no doubt.
+        // If the clock is less than a minute behind the store's mark at the start, it is trusted.
         let slightly = try restarted(broker, ahead: .seconds(7200 - 50))
         slightly.clock.advance(.seconds(600))
         #expect(try await Sweeper.checkClock(slightly.context) == .believed)
@@ -180,12 +184,13 @@ import Testing
         broker.clock.advance(.seconds(300))
         #expect(await problem { try await broker.forward(broker.callback(next, code: "next"), next.loginToken) } != nil)
         #expect(broker.provider.grants == 1)
-        // The clock shows the same time as without the jumps, so times may be stored again. Lapses are still not concluded.
+        // The clock now shows the time that the two jumps together leave unchanged. So sessions may begin again, but lapses are
+        // judged only later.
         broker.clock.jump(.seconds(-120))
         #expect(broker.context.watch.allows(.begin, broker.clock.clock))
         #expect(!broker.context.watch.allows(.concludeLapse, broker.clock.clock))
         _ = try await broker.signIn(code: "anew")
-        // A clock that shows any other time stays in doubt for ten minutes.
+        // If the clock shows any other time, it stays in doubt for ten minutes.
         broker.clock.jump(.seconds(-120))
         #expect(!broker.context.watch.allows(.begin, broker.clock.clock))
         broker.clock.advance(.seconds(599))

@@ -3,7 +3,9 @@ import Testing
 
 @testable import Broker
 
-/// Refused refreshes with an error code other than `invalid_grant` that may mean a dead grant (guarantees 2 and 3).
+/// Refreshes that the provider refuses with another error code than `invalid_grant`.
+///
+/// The grant may be dead, or the provider may have a fault (guarantees 2 and 3).
 @Suite(.timeLimit(.minutes(2))) struct DeadGrantTests {
     private func refused(_ error: OAuthError, after first: ProviderFailure? = nil) throws -> TestBroker {
         let refusals = Array(repeating: ProviderFailure.rejected(error), count: 60)
@@ -48,11 +50,12 @@ import Testing
     )
     func counted() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
-        // During the first ten minutes every refresh at the endpoint is refused. This may be the provider's fault.
+        // In the first ten minutes, the endpoint refuses every refresh of every session. This may be a fault of the provider,
+        // so the sessions stay.
         let answers = try await answers(broker, tries: 6, grantBefore: 5)
         #expect(answers.prefix(5).allSatisfy { $0?.code == .providerUnavailable })
         #expect(answers.last.flatMap { $0 }?.reason == .grantRevoked)
-        // Each attempt makes one call. The broker does not confirm a counted refusal by a second call.
+        // Each attempt makes one call. Only a refusal that the broker does not count is confirmed by a second call.
         #expect(broker.provider.refreshes == 6)
     }
 
@@ -76,7 +79,7 @@ import Testing
         _ = try await broker.signIn(code: "c2")
         broker.provider.gate.open()
         #expect(await late?.code == .providerUnavailable)
-        // The refusal of a call that was sent after the recovery ends the session.
+        // A refresh that was sent after the endpoint's recovery is refused. This refusal ends the session.
         broker.clock.advance(.seconds(120))
         let next = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
         #expect(next?.reason == .grantRevoked)

@@ -5,7 +5,8 @@ import Testing
 
 @testable import Broker
 
-/// Exchanges whose claim lapses, whose store is away, whose owner dies, or whose starter is another app.
+/// Exchanges in four situations: the claim lapses, the store is away, the owner of the claim dies, or another app than the
+/// login's starter forwards the callback.
 @Suite(.timeLimit(.minutes(2))) struct ExchangeSeamTests {
     private func broker(
         _ script: ScriptedProvider.Script = .init(), also others: [any ProviderClient] = []
@@ -15,7 +16,7 @@ import Testing
         return (try TestBroker(store: store, script: script, also: others, clock: clock), store)
     }
 
-    /// The exchange's key for `code-1`, the code that tests forward.
+    /// The key of the exchange for `code-1`, which is the code that these tests forward.
     private func key(_ broker: TestBroker) -> Digest { broker.vault.index(.code, ["as", "code-1"]) }
 
     @Test(
@@ -29,7 +30,7 @@ import Testing
         frozen.provider.redeeming.close()
         async let first = problem { try await frozen.forward(url, login.loginToken) }
         try await eventually("the code's call is at the provider") { frozen.provider.redeeming.waiting > 0 }
-        // A frozen owner lets its claim lapse.
+        // The owner of the claim is frozen, so its claim lapses.
         let row = try #require(try await store.exchange(key(frozen)))
         #expect(try await store.renewExchange(row.key, fence: row.fence, for: .zero))
         #expect(await problem { try await other.forward(url, login.loginToken) }?.code == .loginRequired)
@@ -106,7 +107,8 @@ import Testing
         let url = broker.callback(login)
         async let answer = problem { try await broker.forward(url, login.loginToken) }
         try await eventually("somebody waits") { broker.clock.asked.count > before }
-        // The caller would wait for longer than these six seconds, but the claim lapses after five.
+        // The caller is ready to wait for longer than six seconds. But the claim lapses after five seconds, so the caller is
+        // answered then.
         broker.clock.advance(.seconds(6))
         #expect(await answer?.code == .loginRequired)
         #expect(broker.provider.grants == 0)
@@ -114,9 +116,11 @@ import Testing
 
     // MARK: A store that is away for longer than a claim
 
-    /// A forward with a lapsed claim whose owner has the provider's answer, after the store was away.
+    /// A forward whose claim has lapsed while the store was away.
     ///
-    /// `isSeen` decides whether the other replica has noticed that the store was away.
+    /// The claim's owner has the provider's answer in memory.
+    ///
+    /// `isSeen` is true if the other replica has noticed that the store was away.
     private func inHand(isSeen: Bool) async throws -> (
         owner: TestBroker, other: TestBroker, store: InMemoryStore, url: String, token: Secret
     ) {
@@ -159,7 +163,7 @@ import Testing
     @Test("An exchange's owner died while the store was away → the code is given up a minute after the store's return")
     func awayAndDead() async throws {
         let (_, other, store, url, token) = try await inHand(isSeen: true)
-        // The last failure was five seconds ago.
+        // The store's last failure is five seconds ago.
         other.clock.advance(.seconds(54))
         async let waiting = problem { try await other.forward(url, token) }
         let asked = other.clock.asked.count
@@ -215,35 +219,35 @@ import Testing
         func spares(_ lapsedFor: Int, at second: Int) -> Bool {
             watch.spared(lifetime, at: .seconds(second)).contains(lapsedFor: .seconds(lapsedFor))
         }
-        // A new process has seen neither failures nor answers before its start.
+        // A new process knows only the store's failures and answers since its start.
         answers(0...100, of: watch)
         #expect(!spares(0, at: 100) && !spares(30, at: 100))
-        // The store is away from 100 to 140 s.
+        // The store is away from second 100 to second 140.
         for second in stride(from: 104, through: 138, by: 4) { watch.failed(at: .seconds(second)) }
         watch.answered(at: .seconds(140))
         #expect(spares(0, at: 140) && spares(39, at: 140))
-        // A claim that lapsed 41 s ago lapsed before the store went away.
+        // A claim that lapsed 41 s ago had already lapsed when the store went away.
         #expect(!spares(41, at: 140))
-        // A claim that lapsed 4 s ago was made or renewed at 141 s, after the store's return.
+        // If a claim lapsed 4 s ago, its owner made or renewed it at 141 s. The store was reachable again then.
         answers(142...170, of: watch)
         #expect(spares(6, at: 170) && !spares(4, at: 170))
         answers(172...198, of: watch)
         #expect(spares(50, at: 199) && !spares(50, at: 200))
-        // If a store is silent for a long time, it counts as away, even before its next answer. The process may have been
-        // suspended.
+        // If the store has not answered for a long time, it counts as away, even before its next answer. The cause may also be
+        // that the process itself was suspended.
         answers(200...202, of: watch)
         #expect(!spares(0, at: 212))
         #expect(spares(0, at: 213) && spares(11, at: 213) && !spares(12, at: 213))
         watch.answered(at: .seconds(242))
         #expect(spares(30, at: 242))
-        // A process that begins while the store is away cannot know how long the store has been away.
+        // A process that starts while the store is away cannot know since when the store is away.
         let begun = StoreWatch(startedAt: .seconds(300))
         for second in stride(from: 302, through: 310, by: 2) { begun.failed(at: .seconds(second)) }
         answers(312...312, of: begun)
         #expect(begun.spared(lifetime, at: .seconds(313)).contains(lapsedFor: .seconds(40)))
         answers(314...372, of: begun)
         #expect(begun.spared(lifetime, at: .seconds(372)) == .none)
-        // A store without requests is silent, too, but counts as present.
+        // A store that was sent no requests counts as present, although it gave no answers.
         let unasked = StoreWatch(startedAt: .zero)
         #expect(unasked.spared(lifetime, at: .seconds(500)) == .none)
         unasked.failed(at: .seconds(500))
@@ -377,7 +381,7 @@ import Testing
         let secrets = RegistrationSecrets(
             provider: registrar.profile.name, client: ClientName(unchecked: "ios"), stateKey: Secret("key-1"),
             identifier: nil, fields: [], device: nil)
-        // The app brought the state key itself, so the registration has no starter.
+        // The app brought the state key itself, so the registration lacks a starter.
         try await store.insertRegistration(
             RegistrationRow(
                 key: key, loginTokenDigest: nil, createdAt: now, expiresAt: now.advanced(by: .seconds(900)),

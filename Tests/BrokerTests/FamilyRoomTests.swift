@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// The places of a session's children, and the children that make room for others (guarantee 10).
+/// The places of a session's children, and the children that end because another child needs the place (guarantee 10).
 @Suite(.timeLimit(.minutes(1))) struct FamilyRoomTests {
     private static let widget = ChildKind(unchecked: "widget")
     private static let watch = ChildKind(unchecked: "watch")
@@ -40,7 +40,8 @@ import Testing
         let renamed = try self.broker(Self.watch, like: broker)
         try await child(renamed, of: parent, Self.watch, "first")
         #expect(try await renamed.store.session(tokenDigest: page)?.endedAt == nil)
-        // When all children of the removed kind are gone, the page's child makes room for a child that the app asks for.
+        // When all children of the removed kind are gone, the page's child has to give up its place to a child that the app
+        // requests.
         for number in 2..<MakeChild.places { try await child(renamed, of: parent, Self.watch, "n\(number)") }
         #expect(try await renamed.store.session(tokenDigest: page)?.endedAt == nil)
         try await child(renamed, of: parent, Self.watch, "last")

@@ -60,7 +60,7 @@ import Testing
         #expect(view.subject == parent.session.subject && view.scope == parent.session.scope)
         #expect(view.expiresAt == broker.clock.now.advanced(by: .seconds(7200)))
         #expect(view.idleExpiresAt == broker.clock.now.advanced(by: .seconds(3600)))
-        // The child uses its parent's tokens and shows their state.
+        // The child uses its parent's tokens, and its session object shows when they expire.
         #expect(view.tokensExpireAt == parent.session.tokensExpireAt && view.refreshable)
         let row = try #require(try await broker.store.session(handle: child.session.handle))
         #expect(row.tokens == nil && !row.refreshable)
@@ -80,7 +80,7 @@ import Testing
         let row = try #require(try await broker.store.session(handle: child.session.handle))
         let record = try broker.vault.open(row.facts, as: .session, row: row.tokenDigest)
         #expect(throws: RecordFailure.newerFormat) { try RecordReader.bindable(record) }
-        // An attacker with access to the database moves the child into another family, or out of its own.
+        // An attacker with access to the database changes the child's row: to another family, or out of any family.
         let stranger = try #require(try await broker.store.session(handle: other.session.handle))
         for lineage in [Lineage(parent: stranger.tokenDigest, place: stranger.subject), nil] {
             var changed = row
@@ -114,7 +114,7 @@ import Testing
         }
         #expect(tokens.count == 1)
         #expect(broker.provider.refreshes == 1)
-        // One forced refresh serves all callers whose upstream refused the same token.
+        // Several callers' upstreams refused the same token. One forced refresh serves all of them.
         let live = try await broker.useCases.resumeSession.resume(children[0].token)
         let refused = try await broker.useCases.refreshTokens.accessToken(for: live)
         broker.clock.advance(.seconds(60))
@@ -142,7 +142,7 @@ import Testing
         broker.clock.advance(.seconds(10))
         let second = try await tokens.accessToken(for: live, insteadOf: first)
         #expect(second.version != first.version && broker.provider.refreshes == 1)
-        // A caller with an older token gets the stored token. The broker does not fetch another one.
+        // A caller with an older token gets the newer token that is already stored, so the provider is not called.
         #expect(try await tokens.accessToken(for: live, insteadOf: first).version == second.version)
         let refused = await problem { try await tokens.accessToken(for: live, insteadOf: second) }
         #expect(refused?.code == .notRefreshable && broker.provider.refreshes == 1)
@@ -168,7 +168,7 @@ import Testing
             #expect(over?.code == .sessionEnded && over?.reason == .parentEnded)
         }
         #expect(await ending(broker, parent) == nil)
-        // Although an attacker with the key has sealed the record, the session still counts as a child of itself.
+        // An attacker who has the key seals such a record: the session is a child of itself.
         var facts = try SessionFacts.open(row, broker.vault)
         facts.child = ChildFacts(
             kind: Self.widget, name: "home", parent: row.tokenDigest, parentHandle: row.handle)
@@ -201,7 +201,7 @@ import Testing
         #expect(heard.withLock { $0 } == [.ended(.parentEnded)])
         let row = try #require(try await store.session(handle: child.session.handle))
         #expect(row.endReason == .parentEnded)
-        // The other replica's cached entry lives for at most five seconds, so it is gone after this time.
+        // The other replica has the child in its session cache for at most five seconds.
         broker.clock.advance(.seconds(5))
         #expect(await ending(replica, child) == .parentEnded)
         withExtendedLifetime(subscription) {}
@@ -227,10 +227,10 @@ import Testing
         try await broker.useCases.endSession.logOut(parent.token)
         replicas.say(.ended([EndedSession(tokenDigest: own, reason: .loggedOut)]))
         #expect(heard.withLock { $0 } == [.ended(.parentEnded)])
-        // The ending arrives at once, before the check that runs every second.
+        // The notice of the ending arrives at once, before the check that runs every second.
         #expect(await ending(replica, child) == .parentEnded)
         withExtendedLifetime(subscription) {}
-        // There are two listeners: the child's, and the parent's for its refreshes.
+        // Two sessions have listeners: the child, and its parent, because the parent's refreshes also concern the child.
         #expect(replica.context.notices.listenedTo.count == 2)
     }
 
@@ -245,7 +245,7 @@ import Testing
         let orphan = try await self.child(broker, of: gone, kind: Self.tv)
         broker.clock.advance(.seconds(31 * 86_400))
         #expect(await ending(broker, child) == .parentEnded)
-        // The row is not buried yet, because a wrong clock can still be corrected.
+        // The row is not buried yet, so that the ending can be undone if the clock turns out to be wrong.
         #expect(try await broker.store.session(handle: child.session.handle)?.endedAt == nil)
         #expect(await ending(broker, orphan) == .parentEnded)
         let waiting = try #require(try await broker.store.session(handle: child.session.handle)).tokenDigest
@@ -258,14 +258,14 @@ import Testing
         let broker = try broker()
         let parent = try await broker.signIn()
         let child = try await child(broker, of: parent, kind: Self.watch)
-        // The child is used every ten days for eighty days.
+        // A call uses the child every ten days, for eighty days.
         for _ in 0..<8 {
             broker.clock.advance(.seconds(10 * 86_400))
             _ = try await broker.useCases.resumeSession.use(child.token)
             await broker.settled()
         }
         _ = try await broker.useCases.resumeSession.resume(parent.token)
-        // The child still ends with its parent.
+        // The child was used, but it still ends when its parent ends.
         broker.clock.advance(.seconds(11 * 86_400))
         #expect(await ending(broker, parent) == .expired)
         #expect([.parentEnded, .expired].contains(await ending(broker, child)))
@@ -281,7 +281,7 @@ import Testing
         let second = try await child(broker, of: parent, "home")
         #expect(await ending(broker, first) == .replaced)
         #expect(await ending(broker, second) == nil)
-        // A child of another kind with the same name has another place.
+        // A child with the same name but another kind has another place.
         _ = try await child(broker, of: parent, "home", kind: Self.watch)
         #expect(await ending(broker, second) == nil)
         for number in 0..<(MakeChild.places - 2) { _ = try await child(broker, of: parent, "w\(number)") }
@@ -375,7 +375,7 @@ import Testing
         let problem = await problem { try await without.useCases.resumeSession.resume(child.token) }
         #expect(problem?.code == .clientNotAllowed)
         #expect(await ending(broker, child) == nil)
-        // The child can still end itself.
+        // The child can still log itself out.
         try await without.useCases.endSession.logOut(child.token)
         #expect(await ending(without, parent) == nil)
         #expect(try await store.session(handle: child.session.handle)?.endReason == .loggedOut)

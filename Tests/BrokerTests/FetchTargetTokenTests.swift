@@ -31,7 +31,8 @@ import Testing
             for: try await live(broker, session), at: target, insteadOf: refused, by: upstream)
     }
 
-    /// Waits until the provider has received `calls` refreshes in all, and the session's flight in the background has ended.
+    /// Waits until two things are true: the provider has received `calls` refreshes in total; and the session's flight in the
+    /// background has ended.
     private func quiet(_ broker: TestBroker, _ session: SignedIn, after calls: Int) async throws {
         let digest = broker.vault.digest(session.token)
         try await eventually("the flight beside has ended") {
@@ -101,7 +102,7 @@ import Testing
         let session = try await broker.signIn()
         #expect(await problem { try await ask(broker, session, Self.target("a")) }?.reason == .subjectChanged)
         #expect(try await row(broker, session).endReason == .subjectChanged && rows(broker).isEmpty)
-        // If the id_token names the session's own user, only its fault is reported.
+        // If the id_token names the session's own user, the broker only reports the fault of the id_token.
         let own = try TestBroker(script: .init(refreshedSubject: .unverifiable("at_hash", subject: "user-1")))
         let same = try await own.signIn()
         #expect(try await ask(own, same, Self.target("a")).token.reveal() == "a-1")
@@ -131,7 +132,7 @@ import Testing
         let failure =
             code.map { ProviderFailure.rejected(OAuthError(status: 400, code: $0)) }
             ?? ProviderFailure.unusable(detail: "no object")
-        // An unclear refusal is confirmed by a second call.
+        // After an unclear refusal, the broker makes a second call to confirm it.
         let calls = code == nil ? 1 : 2
         let failures: [ProviderFailure?] = Array(repeating: failure, count: calls)
         let broker = try TestBroker(script: .init(targeted: failures + [nil, nil]))
@@ -271,7 +272,7 @@ import Testing
         #expect(broker.provider.refreshes == 1)
         broker.clock.advance(.seconds(5))
         #expect(try await ask(broker, second, Self.target("a")).token.reveal() == "a-2")
-        // After a token was granted, other sessions may ask for the target again.
+        // After the provider has granted a token for this target, other sessions may request the target again.
         broker.clock.advance(.seconds(56))
         #expect(try await ask(broker, first, Self.target("a")).token.reveal() == "a-3")
     }
@@ -280,7 +281,8 @@ import Testing
         "A target gets `invalid_grant` → a plain refresh with the same refresh token follows; only its refusal ends the session",
         arguments: [Self.target("a"), Self.exchange])
     func invalidGrant(_ target: TokenTarget) async throws {
-        // An exchange is repeated once, with the access token from the plain refresh.
+        // After a refused token exchange, the session's own token is refreshed, and the exchange is repeated once with the new
+        // access token.
         let broker = try TestBroker(script: .init(targeted: [Self.invalidGrant, Self.invalidGrant]))
         let session = try await broker.signIn()
         let refused = await problem { try await ask(broker, session, target) }
@@ -291,7 +293,7 @@ import Testing
         let after = try await row(broker, session)
         #expect(after.endedAt == nil && after.tokenVersion == 2)
         #expect(broker.provider.script.withLock { $0.exchanges.count } == (target == Self.exchange ? 2 : 0))
-        // If the grant is dead, the plain refresh fails, too.
+        // If the grant is dead, the provider also refuses the refresh of the session's own token.
         let other = try TestBroker(script: .init(refresh: [Self.invalidGrant], targeted: [Self.invalidGrant]))
         let dead = try await other.signIn()
         #expect(await problem { try await ask(other, dead, target) }?.reason == .grantRevoked)
@@ -344,14 +346,14 @@ import Testing
         let (first, other) = (
             try await ask(broker, session, Self.target("a")), try await ask(broker, session, Self.target("b"))
         )
-        // The session's own token is unchanged, at any version of the row.
+        // The session's own token and its version stay unchanged, although the row's version has risen.
         let still = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
         #expect(still.token.reveal() == own.token.reveal() && still.version == own.version)
         #expect(try await row(broker, session).tokenVersion == 3)
         let newer = try await ask(broker, session, Self.target("a"), insteadOf: first)
         #expect(newer.token.reveal() == "a-3" && newer.version > first.version)
-        // The upstream of a second caller refused the same token. The second caller gets the newer token, which is already
-        // stored.
+        // A second caller's upstream refused the same token. Its replacement is already stored, so the second caller gets this
+        // newer token.
         #expect(try await ask(broker, session, Self.target("a"), insteadOf: first).token.reveal() == "a-3")
         #expect(try await ask(broker, session, Self.target("b")).token.reveal() == other.token.reveal())
         let forced = try await broker.useCases.refreshTokens.accessToken(
@@ -409,7 +411,7 @@ import Testing
         #expect(record.tokens.refreshExpiresAt == nil)
         #expect(try await ask(broker, session, Self.exchange).token.reveal() == "exchanged-1")
         #expect(try await ask(broker, session, Self.exchange, insteadOf: first).token.reveal() == "exchanged-2")
-        // The session's own token has expired, so it is refreshed first.
+        // The session's own token has expired. So it is refreshed before the token exchange.
         broker.clock.advance(.seconds(3601))
         #expect(try await ask(broker, session, Self.exchange).token.reveal() == "exchanged-3")
         #expect(broker.provider.script.withLock { $0.exchanges.last?.subjectToken.reveal() } == "at-r1")
@@ -431,7 +433,7 @@ import Testing
             let second = await problem { try await ask(broker, session, Self.target("b"), insteadOf: b, by: "two") }
             #expect(first?.code == .notRefreshable && second?.code == .notRefreshable)
         }
-        // An ordinary call gets the stored token.
+        // An ordinary call, which accepts any valid token, gets the stored token.
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == a.token.reveal())
         #expect(broker.provider.refreshes == 4)
         broker.clock.advance(.seconds(120))
@@ -455,7 +457,7 @@ import Testing
         #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerUnavailable)
         broker.clock.advance(.seconds(3))
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-4")
-        // A row that was moved to another session or target does not open.
+        // If an attacker moves a row to another session or target, the row's sealed value cannot be opened.
         let kept = try #require(try rows(broker).first)
         #expect(throws: VaultFailure.doesNotOpen) {
             try broker.vault.open(kept.tokens, as: .targetToken, row: broker.vault.digest([1]))
@@ -518,7 +520,7 @@ import Testing
         let login = try await broker.useCases.startLogin.start(input)
         let at = broker.clock.now.since(WallTime(seconds: 0)).wholeSeconds
         broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "mfa", authenticatedAt: at) }
-        // A call with the old grant is in progress when the step-up commits.
+        // A call that uses the old grant is still at the provider when the step-up is committed.
         let before = try await live(broker, session)
         broker.provider.gate.close()
         async let late = problem {
@@ -533,11 +535,11 @@ import Testing
         _ = try await broker.useCases.forwardCode.forward(forward)
         #expect(try rows(broker).isEmpty)
         broker.provider.gate.open()
-        // The token is fetched again with the new grant. That call is the first with the grant's refresh token.
+        // The token is requested again with the new grant's refresh token, which is used for the first time.
         #expect(await late == nil)
         #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-2")
         #expect(try rows(broker).count == 1)
-        // The pair of the old grant is revoked.
+        // The outbox has the old grant's token pair, which will be revoked.
         #expect(try await broker.store.outboxCount() == 2)
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() != old.token.reveal())
     }
@@ -576,11 +578,12 @@ import Testing
         if isExchange {
             #expect(broker.provider.script.withLock { $0.exchanges.last?.subjectToken.reveal() } == "at-2")
         }
-        // The session's own access token is still the token of the step-up's sign-in.
+        // The session's own access token is still the one from the step-up's sign-in.
         let own = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
         #expect(own.token.reveal() == "at-2")
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() != old.token.reveal())
-        // The user has signed in again and may have consented to the target, so it is requested again.
+        // The target was refused before. But the user has signed in again and may have consented to it, so it is requested
+        // again.
         _ = try await ask(broker, session, Self.target("c"))
     }
 
@@ -625,7 +628,7 @@ import Testing
         stored.accessVersion = nil
         #expect(try StoredTokens(record: stored.record).access(version: 9).version == 9)
         stored.accessVersion = 7
-        // The older release ignores the bytes after the members that it knows.
+        // An older release ignores all bytes after the members that it knows.
         var reader = try RecordReader(stored.record, format: 1)
         #expect(try [reader.string(), reader.string(), reader.string()] == ["as", "ios", "bearer"])
         #expect(try reader.secret().reveal() == "at")

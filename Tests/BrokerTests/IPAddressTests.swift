@@ -91,15 +91,16 @@ struct IPAddressTests {
             "127.255.255.255", "169.254.0.0", "169.254.255.255", "172.16.0.0", "172.31.255.255", "192.0.0.0",
             "192.0.0.255", "192.0.2.1", "192.88.99.1", "192.168.0.0", "192.168.255.255", "198.18.0.0", "198.19.255.255",
             "198.51.100.7", "203.0.113.9", "224.0.0.0", "239.255.255.255", "240.0.0.0", "255.255.255.255",
-            // Addresses outside 2000::/3, and exceptions inside it.
+            // Addresses outside 2000::/3, and reserved ranges inside it.
             "::", "::1", "::8.8.8.8", "::ffff:0:808:808", "100::1", "100:0:0:1::1", "1fff:ffff::1", "2001::1",
             "2001:1ff:ffff::1", "2001:db8::1", "2001:db8:ffff::1", "3fff::1", "3fff:fff::1", "4000::1", "5f00::1",
             "fc00::1", "fdff::1", "fe80::1", "febf::1", "fec0::1", "feff::1", "ff02::1",
-            // Embedded IPv4 addresses: mapped, 6to4, Teredo and NAT64, also with public addresses inside.
+            // IPv6 addresses that contain an IPv4 address (mapped, 6to4, Teredo and NAT64). Some of the IPv4 addresses are
+            // public.
             "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "2002:7f00:1::", "2002:808:808::1",
             "2001:0:808:808::1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b::a83f:8110", "64:ff9b::",
             "64:ff9b:0:1::808:808", "64:ff9b:1::", "64:ff9b:1::1", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1::a83f:8110",
-            // 10.1.2.3 at the place for a prefix of 48, 56 and 64 bits, and a public address behind each.
+            // The IPv4 address 10.1.2.3 behind a NAT64 prefix of 48, 56 or 64 bits, followed by a public address.
             "64:ff9b:1:a01:2:300::", "64:ff9b:1:a:1:203::", "64:ff9b:1:0:a:102:300:0", "64:ff9b:1:a01:2:300:808:808",
             "64:ff9b:1:a:1:203:808:808", "64:ff9b:1:0:a:102:808:808",
         ])

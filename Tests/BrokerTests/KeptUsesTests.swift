@@ -3,7 +3,9 @@ import Testing
 
 @testable import Broker
 
-/// Uses of sessions during a doubt about the clock, which are written after the doubt (guarantee 3).
+/// Uses of sessions while the clock is in doubt.
+///
+/// The broker keeps them in memory, and writes them to the store after the doubt (guarantee 3).
 @Suite(.timeLimit(.minutes(2))) struct KeptUsesTests {
     private static let day = Duration.seconds(86_400)
 
@@ -36,7 +38,7 @@ import Testing
         broker.clock.advance(.seconds(310))
         _ = broker.context.may(.begin)
         broker.clock.jump(.seconds(-120))
-        // According to the wrong clock, the session lives.
+        // On the wrong clock, the session is still alive.
         #expect(await use(broker, session) == nil)
         let before = try await row(broker, session)
         broker.clock.advance(.seconds(600))
@@ -108,11 +110,12 @@ import Testing
             #expect(await use(broker, session) == nil, "\(turn * 20) s after the step")
             await broker.settled()
         }
-        // After the doubt, the kept use is written. The session that was not used has ended.
+        // After the doubt, the use in memory is written to the store. The unused session has ended.
         try await broker.context.writeKeptUses()
         #expect(broker.clock.now.since(try await row(broker, session).lastUsedAt) <= .seconds(3))
         if seconds > 0 { #expect(await use(broker, unused)?.reason == .idleExpired) }
-        // If the clock was set back by an hour for good, the row's times are in the future, so the session lapses later.
+        // If the clock was set back by an hour and stays so, the times in the session's row are in the future. The session then
+        // lapses later.
         guard seconds > -3600 else { return }
         broker.clock.advance(.seconds(301))
         #expect(await use(broker, session)?.reason == .idleExpired)

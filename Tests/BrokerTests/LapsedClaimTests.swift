@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Claims with a silent owner, and the time at which another process takes them over (guarantees 2 and 3).
+/// Claims whose owner is silent, and the time when another process takes such a claim over (guarantees 2 and 3).
 @Suite(.timeLimit(.minutes(2))) struct LapsedClaimTests {
     private static let refused = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
 
@@ -25,7 +25,7 @@ import Testing
         await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
     }
 
-    /// Makes a claim for a process that then dies.
+    /// Claims a session's refresh for another process, which then dies.
     private func claimAndDie(_ broker: TestBroker, _ live: LiveSession, version: Int64 = 1) async throws {
         let claim = RefreshClaim(
             tokenDigest: live.tokenDigest, tokenVersion: version, name: ClaimID(random: try broker.vault.random(16)),
@@ -33,7 +33,7 @@ import Testing
         guard case .claimed = try await broker.store.claimRefresh(claim) else { throw BrokerProblem(.internalError) }
     }
 
-    /// The number of callers that waited for another process's claim.
+    /// The number of callers that have waited for a claim of another process.
     private func waits(_ broker: TestBroker) -> Int {
         broker.events.all.filter { if case .refreshWaited = $0 { true } else { false } }.count
     }
@@ -58,7 +58,7 @@ import Testing
         for second in stride(from: 1, through: 21, by: 2) { watch.answered(at: .seconds(second)) }
         #expect(!watch.isCalm(at: .seconds(15)))
         #expect(watch.isCalm(at: .seconds(16)))
-        // The store's last failure was before its return at 50 s. The calm time counts from the return.
+        // The store failed at 30 s, and answered again at 50 s. The fifteen calm seconds count from this answer.
         watch.failed(at: .seconds(30))
         #expect(!watch.isCalm(at: .seconds(46)))
         watch.answered(at: .seconds(50))
@@ -66,7 +66,7 @@ import Testing
         watch.answered(at: .seconds(60))
         #expect(!watch.isCalm(at: .seconds(64)))
         #expect(watch.isCalm(at: .seconds(65)))
-        // The store was silent, although no request failed.
+        // The store has been silent for a long time, although no request failed.
         #expect(!watch.isCalm(at: .seconds(71)))
         watch.answered(at: .seconds(71))
         #expect(!watch.isCalm(at: .seconds(80)))
@@ -104,7 +104,7 @@ import Testing
     func cutOff() async throws {
         let (one, store, live) = try await expired()
         let two = try TestBroker(store: store, vault: one.vault, provider: one.provider, clock: one.clock)
-        // The first replica can neither renew nor commit. The second replica works as usual.
+        // The first replica can neither renew its claim nor commit the tokens. The second replica's store works.
         store.fail(.commitRefresh, Array(repeating: .refused, count: 1_000_000))
         store.fail(.renewRefresh, Array(repeating: .refused, count: 1_000_000))
         #expect(await ask(one, live)?.code == .storeUnavailable)
@@ -114,7 +114,7 @@ import Testing
             let asked = waits(two)
             async let answer = ask(two, live)
             try await eventually("the other replica waits") { waits(two) > asked }
-            // The caller has waited as long as a caller may.
+            // The caller has waited for the longest time that a caller waits, so it is answered.
             one.clock.advance(.seconds(10))
             #expect(await answer?.code == .providerUnavailable)
         }
@@ -157,7 +157,8 @@ import Testing
         let given = await [own, forced, expiring]
         #expect(given.allSatisfy(expected.contains), "\(given)")
         #expect(one.provider.refreshes <= 2)
-        // The broker stores the pair in its hand before it claims again. Until then it answers 503.
+        // The broker still has a token pair that it could not store. It stores this pair before it claims again, and answers
+        // 503 until then.
         try await eventually("a caller gets the next token") { await give(one) == (target == nil ? "at-r2" : "a-2") }
         #expect(one.provider.refreshes == 2)
     }

@@ -9,7 +9,7 @@ struct MachineTable {
     let need: RefreshStateMachine.Need
     let goal: any FlightGoal
 
-    /// Returns the goal of a flight that makes this kind of call.
+    /// Returns the goal of a flight, given the kind of its provider call.
     static func goal(_ call: RefreshCall) throws -> any FlightGoal {
         guard call != .plain else { return OwnToken() }
         let broker = try TestBroker()
@@ -27,7 +27,8 @@ struct MachineTable {
 
     /// An event of a table.
     ///
-    /// If a flight reads the row, the event has the facts of the row, and the goal decides the next step.
+    /// If the event is a read of the session's row, it has the facts in the row. The flight's goal derives the machine's input
+    /// from these facts.
     enum Event: Sendable {
         case read(
             version: Int64, live: Bool, fresh: Bool, usable: Bool, refreshable: Bool, unchecked: Bool = false,
@@ -63,12 +64,12 @@ struct MachineTable {
 
         static func condemned(_ isCondemned: Bool) -> Event { .input(.condemned(isCondemned)) }
 
-        /// The version of the access token that was found.
+        /// The version of the access token that the flight found in the row.
         enum Standing: Sendable, Equatable {
-            /// The token version of the session's row.
+            /// The token has the same version as the session's row.
             case ofRow
             case version(Int64)
-            /// The token has yet to be fetched.
+            /// The token has yet to be fetched from the provider.
             case missing
         }
 

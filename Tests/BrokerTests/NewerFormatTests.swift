@@ -4,16 +4,16 @@ import Testing
 
 @testable import Broker
 
-/// Values sealed by a newer version are left alone.
+/// A process that finds a value of a newer version leaves the value unchanged.
 ///
-/// The answer is 503 for a while, and the session stays (SEC-130, guarantee 3).
+/// The process answers 503, and the session stays (SEC-130, guarantee 3).
 @Suite("Sealed records of a newer format", .timeLimit(.minutes(2))) struct NewerFormatTests {
-    /// The value, sealed again with the format byte of the next version.
+    /// Opens a sealed value, raises its format byte to that of a newer version, and seals it again.
     private func raised(
         _ sealed: Sealed, _ kind: SealedKind, _ row: Digest, _ broker: TestBroker
     ) throws -> Sealed {
         var record = try broker.vault.open(sealed, as: kind, row: row)
-        // The format is raised by four. The formats between are already used: for a bound record, a child or certificate, a
+        // Raise the format by four, because the formats between are already used: for a bound record, a child or certificate, a
         // login with a key, and a step-up's login.
         record[0] += 4
         return try broker.vault.seal(record, as: kind, row: row)

@@ -2,7 +2,9 @@ import Testing
 
 @testable import Broker
 
-/// A search in steps of eight bytes finds the same bytes as a search byte by byte.
+/// The search for bytes that need escaping reads eight bytes at a time.
+///
+/// The search must find the same bytes as a search byte by byte.
 @Suite("Checks for plain text", .timeLimit(.minutes(1)))
 struct PlainTextTests {
     private static let isEscaped: @Sendable (UInt8) -> Bool = { byte in

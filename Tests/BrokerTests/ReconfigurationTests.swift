@@ -41,7 +41,7 @@ import Testing
         let left = BrokerUseCases(context, publicURL: "https://auth.example.com")
         #expect(
             await problem { try await left.resumeSession.resume(signedIn.token) }?.code == .providerUnavailable)
-        // The former configuration resumes the session, and the present one refreshes it.
+        // The session was looked up under the former configuration, and is refreshed under the present one.
         let session = try await broker.useCases.resumeSession.resume(signedIn.token)
         #expect(await problem { try await left.refreshTokens.refreshNow(session) }?.code == .providerUnavailable)
         #expect(try await broker.useCases.refreshTokens.refreshNow(session).refreshable)
@@ -86,7 +86,7 @@ import Testing
         let broker = try TestBroker(clients: clients(.pass))
         let signedIn = try await TestBroker(store: broker.store, vault: broker.vault).signIn()
         let digest = broker.vault.digest(signedIn.token)
-        // Binds the session by hand, and puts it into the cache, as a call before the reload would.
+        // The session is bound here by hand, and put into the cache, as if a call before the reload had done so.
         let row = try #require(try await broker.store.session(tokenDigest: digest))
         var facts = try SessionFacts.open(row, broker.vault)
         facts.thumbprint = digest
@@ -128,7 +128,7 @@ import Testing
         #expect(ledger.takeWrongToken(from: address) == nil)
         #expect(ledger.takeWrongToken(from: address) != nil)
         ledger.adopt(ChargeLimits(loginsPerMinute: 2, wrongTokensPerMinute: 600, pending: 200))
-        // Used charges still count. Only the refill is faster.
+        // The tokens that were taken under the former limits stay taken. Only the buckets refill faster.
         #expect(ledger.takeWrongToken(from: address) != nil)
         clock.advance(.seconds(1))
         for _ in 0..<10 { #expect(ledger.takeWrongToken(from: address) == nil) }

@@ -5,7 +5,8 @@ import Testing
 
 @testable import Broker
 
-/// Mistakes that a refresh avoids, such as a call during the provider's pause, or an early condemnation.
+/// Two kinds of mistakes that the broker must avoid in a refresh: calls during a pause that the provider asked for, and
+/// condemning a session too early.
 @Suite(.timeLimit(.minutes(2))) struct RefreshWaitTests {
     private func expired(
         _ script: ScriptedProvider.Script
@@ -36,7 +37,7 @@ import Testing
         broker.clock.advance(.seconds(3))
         #expect(await ask(broker, live)?.code == .providerUnavailable)
         #expect(broker.provider.refreshes == 1)
-        // Another process reads the provider's time from the row.
+        // The provider has asked for a pause. Another process reads the end of this pause in the row.
         let other = try TestBroker(store: broker.store, vault: broker.vault, provider: broker.provider)
         other.clock.advance(.seconds(3604))
         #expect(await ask(other, live)?.code == .providerUnavailable)
@@ -61,7 +62,7 @@ import Testing
         let calls = broker.provider.refreshes
         broker.clock.advance(.seconds(3590))
         broker.provider.gate.close()
-        // The token has ten seconds left, so its refresh happens in the background.
+        // The access token is valid for ten more seconds. So its refresh happens in the background.
         #expect(try await give().token.reveal() == first.token.reveal())
         try await eventually("the refresh is at the provider") { broker.provider.gate.waiting == 1 }
         broker.clock.advance(.seconds(11))
@@ -81,7 +82,7 @@ import Testing
     func takeOver() async throws {
         let refused = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
         let (broker, _, live) = try await expired(.init(refresh: [refused, refused, refused]))
-        // The claim of another process that has died.
+        // Another process has claimed the refresh, and then died.
         let claim = RefreshClaim(
             tokenDigest: live.tokenDigest, tokenVersion: 1, name: ClaimID(random: try broker.vault.random(16)),
             lifetime: .seconds(25), now: broker.clock.now)
@@ -91,7 +92,7 @@ import Testing
         #expect(try await broker.store.session(tokenDigest: live.tokenDigest)?.endedAt == nil)
         broker.clock.advance(.seconds(30))
         #expect(await ask(broker, live)?.code == .providerUnavailable)
-        // Retries within that minute are answered from the row.
+        // In the minute after the claim has lapsed, callers that retry get their answer from the row alone.
         #expect(broker.provider.refreshes == 1)
         broker.clock.advance(.seconds(31))
         #expect(await ask(broker, live)?.reason == .refreshLost)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// A partial registration between its attempts (flow E).
+/// A registration, between the app's attempts to complete it with attributes (flow E).
 @Suite(.timeLimit(.minutes(2))) struct RegistrationTests {
     @Test(
         "The owner of a registration's exchange died → each retry gets `login_required` without a call, even with new attributes"

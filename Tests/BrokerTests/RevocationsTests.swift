@@ -5,9 +5,9 @@ import Testing
 
 @testable import Broker
 
-/// Calls of the outbox to providers after sessions have ended: revocations of tokens, and log-outs.
+/// The provider calls of the outbox after sessions have ended: revocations of tokens, and log-outs at the provider.
 @Suite(.timeLimit(.minutes(2))) struct RevocationsTests {
-    /// Returns how often tokens were revoked and the provider's session was ended.
+    /// Returns two numbers of provider calls: the revocations of tokens, and the ends of the provider's session.
     private func told(_ broker: TestBroker) -> [Int] {
         broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] }
     }
@@ -125,7 +125,7 @@ import Testing
         broker.provider.hanging.open()
         let two = try await signingIn.value
         #expect(!broker.context.memory.signIns.isRevoking(origin))
-        // In the second half of the test, the sign-in comes before the revocation.
+        // Now the other order: the sign-in comes first, and then the revocation.
         let signIns = broker.context.memory.signIns
         signIns.enter(broker.vault.digest(Secret("exchange")), origin)
         try await broker.useCases.endSession.logOut(two.token)
@@ -145,7 +145,8 @@ import Testing
         #expect(told(broker) == [0, 0])
         let origin = SignInOrigin(try #require(try await broker.store.session(handle: one.session.handle)))
         #expect(!broker.context.memory.signIns.isRevoking(origin))
-        // If the sign-in had to wait, it would never end, because this test's clock does not move.
+        // The sign-in goes on during the revocation. A sign-in that waits would never end here, because this test's clock
+        // stands still.
         let third = await problem { try await broker.signIn(code: "c3") }
         #expect(third == nil)
     }
@@ -242,7 +243,7 @@ import Testing
             steps += 1
         }
         #expect(told(broker) == [60, 60])
-        // An earlier limit of two calls in two seconds would need a minute for these rows.
+        // An earlier release allowed two calls in two seconds. It would need a minute for these rows.
         #expect(broker.clock.monotonic - TestClock().monotonic < .seconds(4))
     }
 
@@ -266,13 +267,14 @@ import Testing
             #expect(begin() == calls)
             end(calls, .final)
         }
-        // If a row needs no call, it shows nothing about the provider.
+        // If a row needed no provider call, the limit stays.
         #expect(begin() == 10)
-        // A row that gets no place is due again soon. At a slow provider it is due later.
+        // A row that has to wait for a free call is due again after 250 ms. At a slow provider, it is due later.
         #expect(slots.begin(provider, share: share, at: .seconds(100)) == .milliseconds(250))
         end(10, .none)
         #expect(begin() == 10)
-        // Several slow answers at the same time halve the places only once, because a busy broker makes all of them slow.
+        // If several slow answers come at the same time, the limit is halved only once, because one busy moment makes all of
+        // them slow.
         end(9, .final, after: .seconds(2))
         end(1, .none)
         #expect(begin() == 5)
@@ -334,7 +336,7 @@ import Testing
         try await broker.store.addOutbox(rows)
         let session = try await broker.signIn()
         let revocations = Revocations(broker.context)
-        // One look is enough for the whole backlog.
+        // One call of `begin` at each due time is enough for all waiting rows.
         while try await revocations.begin() > 0 { await broker.settled() }
         for _ in 0..<130 {
             clock.advance(.milliseconds(250))

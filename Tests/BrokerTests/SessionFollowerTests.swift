@@ -5,10 +5,11 @@ import Testing
 
 @testable import Broker
 
-/// The register of answers and streams that end with a session, and the notices about the session's end (guarantee 6).
+/// The register of relayed answers and event streams that end with their session, and the notices about the session's end
+/// (guarantee 6).
 @Suite("The register of relayed answers and event streams that end with their session", .timeLimit(.minutes(1)))
 struct SessionFollowerTests {
-    /// A follower that records each notice.
+    /// A follower that records each notice about the end of its session.
     private final class Follower: SessionFollower {
         private let heard = Mutex<[EndReason?]>([])
         func sessionEnded(_ reason: EndReason?) { heard.withLock { $0.append(reason) } }
@@ -16,7 +17,9 @@ struct SessionFollowerTests {
     }
 
     private static let widget = ChildKind(unchecked: "widget")
-    /// A kind of children whose idle time is longer than that of their parents.
+    /// A kind of children.
+    ///
+    /// The idle time of these children is longer than that of their parents.
     private static let tv = ChildKind(unchecked: "tv")
 
     private func broker(
@@ -153,7 +156,7 @@ struct SessionFollowerTests {
         try await polling.look()
         await watch.look()
         #expect(own.reasons.isEmpty)
-        // An answer that is older than the session has no effect.
+        // The store's answer has an older version than the session, so the follower ignores this answer.
         replicas.known.withLock { $0 = [:] }
         try await polling.look()
         await watch.look()
@@ -276,7 +279,7 @@ struct SessionFollowerTests {
             #expect(try await writes() == [clock.now, clock.now])
         }
         _ = try await resume.resume(parent.token)
-        // If a byte arrives after the lapse, the session stays ended, unless another call has kept it alive.
+        // If a relayed byte arrives after the lapse, the session stays ended, unless another call has kept the session alive.
         let other = try await broker.signIn(code: "code-2")
         let live = try await resume.resume(other.token)
         let (late, kept) = (try #require(SessionUse(of: live, resume)), try #require(SessionUse(of: live, resume)))

@@ -30,7 +30,7 @@ import Testing
         for _ in 0..<89 {
             broker.clock.advance(.seconds(86_400))
             let used = try await broker.useCases.resumeSession.use(busy.token)
-            // The slide is written in the background, after the answer.
+            // The new end of the idle time is written to the store in the background, after the answer.
             try await eventually("the use is stored") {
                 try await broker.store.session(tokenDigest: used.tokenDigest)?.lastUsedAt == broker.clock.now
             }
@@ -196,14 +196,15 @@ import Testing
             for _ in 0..<200 {
                 group.addTask { try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() }
             }
-            // A caller that arrives after the refresh would be served at once, so all callers have to wait first.
+            // A caller that comes after the refresh gets the new token at once. So open the gate only when all callers wait.
             try await eventually("199 callers wait for the first") { waits() >= 199 }
             broker.provider.gate.open()
             return try await group.reduce(into: Set()) { $0.insert($1) }
         }
         #expect(broker.provider.refreshes == 1)
         #expect(tokens == ["at-r1"])
-        // One caller refreshed. Each other caller counts once as served by this refresh, however often it looked.
+        // One caller made the refresh. Each of the others counts once as served by this refresh, although it read the row
+        // several times.
         let shared = broker.events.all.filter { if case .refreshShared = $0 { true } else { false } }
         #expect(shared.count == 199)
         #expect(waits() == 199)
@@ -228,7 +229,7 @@ import Testing
             for _ in 0..<300 {
                 group.addTask { try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() }
             }
-            // All callers wait by now, and the provider is slow.
+            // By now all other callers wait, because the provider is slow.
             try await eventually("299 callers wait for the first") {
                 broker.events.all.filter({ if case .refreshWaited = $0 { true } else { false } }).count >= 299
             }
@@ -251,7 +252,7 @@ import Testing
         broker.provider.gate.close()
         async let refused = problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
         try await eventually("a call waits at the provider") { broker.provider.gate.waiting > 0 }
-        // The second call has only the time that the first call has left.
+        // Both calls of the claim have one deadline. So the second call has only the time that the first call has left.
         broker.clock.advance(.seconds(5))
         broker.provider.gate.open()
         #expect(await refused?.reason == .refreshLost)
@@ -288,7 +289,8 @@ import Testing
         let session = try await broker.signIn(code: "c1")
         broker.clock.advance(.seconds(3601))
         let live = try await broker.useCases.resumeSession.resume(session.token)
-        // During the first ten minutes every refresh at the endpoint is refused. This may be the provider's fault.
+        // In the first ten minutes, the endpoint refuses every refresh of every session. This may be a fault of the provider,
+        // so the session stays.
         for _ in 0..<5 {
             broker.clock.advance(.seconds(120))
             let refused = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
@@ -332,7 +334,7 @@ import Testing
         let session = try await broker.signIn()
         let row = try #require(try await broker.store.session(handle: session.session.handle))
         let stored = try StoredTokens.open(row, broker.context)
-        // A process has committed this pair and then died.
+        // Another process has committed this token pair, and died before it checked the id_token.
         let marked = StoredTokens(
             provider: stored.provider, client: stored.client, tokens: stored.tokens, issuedAt: broker.clock.now,
             uncheckedIDToken: Secret("id"))

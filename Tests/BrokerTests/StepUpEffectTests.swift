@@ -41,7 +41,7 @@ import Testing
         broker.signsIn("mfa")
         _ = try await broker.stepUp(session)
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
-        // A replica finds the refreshes of other replicas by their versions.
+        // A replica notices another replica's refresh because the version of the tokens is higher.
         let version = try await broker.row(of: session).tokenVersion
         broker.context.notices.refreshed(before.tokenDigest, version: version)
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
@@ -81,7 +81,9 @@ import Testing
         #expect(rows.count == 1 && former.tokens.refreshToken?.reveal() == "rt-1" && former.tokens.idToken == nil)
     }
 
-    /// A step-up that failed during another replica's refresh, after the step-up's answer brought another refresh token.
+    /// A failed step-up whose answer brought another refresh token, while another replica refreshes the session.
+    ///
+    /// So it is unknown which grant this refresh token belongs to.
     private func inQuestion() async throws -> (broker: TestBroker, session: SignedIn) {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -101,7 +103,7 @@ import Testing
         guard case .claimed = result else { throw BrokerProblem(.internalError) }
     }
 
-    /// Stores a refresh token as another replica's refresh does.
+    /// Stores a new refresh token for the session, as a refresh by another replica does.
     private func refresh(_ broker: TestBroker, _ session: SignedIn, to refreshToken: String) async throws {
         let row = try await broker.row(of: session)
         var stored = try StoredTokens.open(row, broker.context)
@@ -133,7 +135,7 @@ import Testing
         try await refresh(broker, session, to: "rt-own")
         try await claim(broker, session, version: 2)
         let asked = broker.clock.asked.count
-        // During this wait, the broker looks at the session several times.
+        // While it waits for the refresh, the broker reads the session several times.
         _ = try await eventually(within: .milliseconds(200)) { broker.clock.asked.count > asked + 3 }
         try await refresh(broker, session, to: "rt-next")
         _ = try await eventually(within: .milliseconds(200)) { try await broker.store.outboxCount() == 0 }
@@ -175,7 +177,7 @@ import Testing
         let address = IPAddress(high: 0, low: 0xFFFF_0A00_0001)
         let session = try await one.signIn()
         one.signsIn("mfa")
-        // A refresh is at the provider, and the first answer has its refresh token.
+        // A refresh is at the provider. The answer to the first step-up has the same refresh token as the refresh's answer.
         let live = try await one.useCases.resumeSession.resume(session.token)
         one.provider.gate.close()
         let refreshed = Task { await problem { try await one.useCases.refreshTokens.refreshNow(live) } }
@@ -191,7 +193,7 @@ import Testing
         try await eventually("the first answer waits for its store") { store.count(.completeStepUp) > 0 }
         #expect(ledger.count(.login, of: address) == 1)
         clock.advance(.milliseconds(100))
-        // The later answer keeps the grant.
+        // The answer to the later step-up repeats the session's refresh token, so the session keeps its grant.
         one.provider.script.withLock { $0.onlyRefreshToken = "rt-1" }
         _ = try await two.stepUp(session, code: "code-3")
         one.provider.script.withLock { $0.onlyRefreshToken = nil }

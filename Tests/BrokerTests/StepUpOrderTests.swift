@@ -21,7 +21,7 @@ struct StepUpOrderTests {
 
     /// Makes two replicas.
     ///
-    /// The first has received the answer to a step-up, but its store is away.
+    /// The first replica has received the provider's answer to a step-up, but cannot reach the store.
     private func kept(
         _ contextClass: String, _ demand: StepUpDemand = .mfa
     ) async throws -> (
@@ -49,14 +49,15 @@ struct StepUpOrderTests {
     )
     func keptOverAnOutage() async throws {
         let (one, two, away, session, first) = try await kept("mfa")
-        // The later answer may report an older sign-in, because the user may have shown the second factor before.
+        // The step-up that answers later may report an older sign-in, because the user may have shown the second factor some
+        // time ago.
         two.signsIn("mfa", secondsAgo: 60)
         let second = try await two.stepUp(session, code: "code-3").session.signIn
         away.isAway.withLock { $0 = false }
         #expect(try await first.value.get().session.signIn == second)
         #expect(try await signIn(two, session) == second)
         #expect(try await refreshToken(two, session) == "rt-3")
-        // The outbox has the pair of the first sign-in, and the pair of the step-up that waited.
+        // The outbox has two token pairs: that of the first sign-in, and that of the step-up that waited for the store.
         #expect(try await two.store.outboxCount() == 2)
         one.clock.advance(.seconds(1))
         #expect(try await Revocations(two.context).work() == 2)
@@ -148,7 +149,7 @@ struct StepUpOrderTests {
 
     /// A session whose refresh is at the provider.
     ///
-    /// The answer to its next step-up has this refresh token; nil means a new one.
+    /// The answer to the session's next step-up will have the given refresh token, or a new one if `refreshToken` is nil.
     private func refreshing(
         _ refreshToken: String?
     ) async throws -> (broker: TestBroker, session: SignedIn, refreshed: Task<BrokerProblem?, Never>) {
@@ -175,7 +176,8 @@ struct StepUpOrderTests {
         #expect(try await refreshToken(broker, session) == "rt-r1")
         // The refresh token may belong to an earlier sign-in. Only the access token surely belongs to this sign-in.
         #expect(try SessionFacts.open(try await broker.row(of: session), broker.vault).lentVersion == 2)
-        // The former pair is not revoked yet, because the refresh may show that both pairs have the same grant.
+        // The token pair of before the step-up is not revoked yet. A refresh may still show that both pairs belong to the same
+        // grant.
         broker.clock.advance(.seconds(1))
         #expect(try await Revocations(broker.context).work() == 0)
         if isRefreshedBefore {
@@ -290,7 +292,7 @@ struct StepUpOrderTests {
         #expect(try await Revocations(broker.context).work() == 1)
         #expect(revoked(broker) == 0)
         #expect(try await broker.store.outboxCount() == 0)
-        // After the session has ended, the pair is revoked.
+        // As soon as the session has ended, the token pair in question is revoked.
         try await broker.store.addOutbox([work])
         try await broker.useCases.endSession.logOut(session.token)
         broker.clock.advance(.seconds(1))
@@ -299,7 +301,7 @@ struct StepUpOrderTests {
     }
 }
 
-/// A store that is away for the commits of step-ups.
+/// A store that is away for each commit of a step-up, and works for all other operations.
 private final class AwayForStepUps: AroundStore {
     let base: any BrokerStore
     let isAway = Mutex(false)

@@ -12,7 +12,7 @@ struct StepUpSettlementTests {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
         let session = try await broker.signIn()
         let before = try await broker.row(of: session)
-        // The sign-in is too weak. Its tokens are not revoked, because the session needs its refresh token.
+        // The sign-in is too weak. Its tokens have the same refresh token as the session, so they must not be revoked.
         broker.signsIn("pwd")
         let refusal = await problem { try await broker.stepUp(session) }
         #expect(refusal?.code == .stepUpFailed)
@@ -35,7 +35,7 @@ struct StepUpSettlementTests {
         #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-only")
     }
 
-    /// Answers a step-up with the refresh token that the session had when the code was sent.
+    /// The provider's answer to a step-up repeats the refresh token that the session had when the code was sent.
     ///
     /// A refresh has rotated this token meanwhile.
     private func overtaken(_ script: ScriptedProvider.Script = .init()) async throws -> (
@@ -140,16 +140,18 @@ struct StepUpSettlementTests {
                 try await check.judge(challenge: .mfa, of: live, target: target, isLast: true)
             }
         }
-        // The upstream refused the sign-in's own token, so another sign-in would not help.
+        // The upstream refused the access token of the step-up's own sign-in. So another sign-in would be useless.
         let own = try await challenged()
         #expect(own?.code == .stepUpFailed && own?.shortfall?.isUpstreams == true)
         _ = try await tokens.refreshNow(try await broker.useCases.resumeSession.resume(session.token))
         let refreshed = try await challenged()
         #expect(refreshed?.code == .stepUpRequired && refreshed?.wanted?.demand == .mfa)
         #expect(try await challenged(TokenTarget(grant: .exchange, audience: "x"))?.code == .stepUpRequired)
-        // A token that comes from the refresh token is never a token of the new sign-in.
+        // The session's refresh token belongs to the earlier sign-in. So an access token that a refresh brings never belongs to
+        // the new sign-in.
         #expect(try await challenged(TokenTarget(audience: "a"))?.code == .stepUpFailed)
-        // After a second sign-in, its own token is used again. A sign-in with a grant of its own ends this state.
+        // A second sign-in brings an access token of its own, which is used again. A sign-in with a refresh token of its own
+        // ends this state.
         broker.provider.script.withLock { $0.refreshToken = false }
         _ = try await broker.stepUp(session, code: "code-3")
         #expect(try await challenged()?.code == .stepUpFailed)
@@ -176,7 +178,7 @@ struct StepUpSettlementTests {
 
     /// Makes two replicas.
     ///
-    /// The second has a newer key.
+    /// The second replica's key ring has a newer key.
     private func unequalRings() throws -> (older: TestBroker, newer: TestBroker, ring: KeyRing) {
         let ring = try KeyRing.generate(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
         let later = try ring.rotated(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
@@ -255,7 +257,7 @@ struct StepUpSettlementTests {
         let refusal = await problem { try await older.useCases.refreshTokens.accessToken(for: live) }
         let after = try await older.row(of: session)
         #expect(after.tokenVersion == 3 && after.facts == sealed)
-        // The tokens are withheld until their subject can be compared.
+        // The tokens are withheld until a process can compare their subject with the session's subject.
         #expect(refusal?.code == (hasIDToken ? .providerUnavailable : nil))
         #expect(after.subjectUnchecked == hasIDToken)
         try older.vault.replace(ring: ring)
@@ -361,7 +363,7 @@ struct StepUpSettlementTests {
         #expect(again?.code == .loginRequired)
         let last = try #require(broker.provider.script.withLock { $0.requests.last })
         #expect(last.demanded.map(\.name) == StepUpDemand.mfa.parameters.map(\.name))
-        // The second sign-in is judged separately, and is too weak.
+        // The second sign-in is judged on its own: it is too weak.
         let next = try #require(again?.login)
         let refusal = await problem {
             try await broker.forward(broker.callback(next, code: "c9"), next.loginToken)
@@ -408,7 +410,7 @@ struct StepUpSettlementTests {
         broker.clock.jump(.seconds(seconds))
         let refusal = await problem { try await check.require(StepUpDemand(maximumAge: 300), of: live) }
         #expect(refusal?.code == .storeUnavailable && refusal?.retryAfter != nil)
-        // An `acr` can be judged without the time.
+        // A demand for an `acr` can be judged even if the time is unknown.
         #expect(await problem { try await check.require(.mfa, of: live) } == nil)
     }
 
@@ -454,7 +456,7 @@ struct StepUpSettlementTests {
     }
 }
 
-/// A store whose first commit of a step-up takes 400 s, and then loses to another write.
+/// A store whose first commit of a step-up takes 400 s, and then fails because another write was faster.
 private final class SlowStepUps: AroundStore {
     let base: any BrokerStore
     private let clock: TestClock

@@ -19,7 +19,7 @@ struct StepUpTests {
         #expect(isMet(classes))
         #expect(isMet(classes, secondsAgo: nil))
         for other in [nil, "", "MFA", "mfa ", "pwd"] { #expect(!isMet(classes, acr: other)) }
-        // Both texts show the same characters, but they have different bytes.
+        // The two texts look the same, but have different bytes. So they count as different `acr` values.
         #expect(!isMet(StepUpDemand(contextClasses: ["caf\u{E9}"]), acr: "cafe\u{301}"))
         let age = StepUpDemand(maximumAge: 300)
         #expect(isMet(age, acr: nil))
@@ -67,7 +67,7 @@ struct StepUpTests {
         #expect(StepUpDemand.mfa.withPresence.ofSignIn == .mfa)
         #expect(StepUpDemand().ofSignIn == StepUpDemand())
         #expect(StepUpDemand.presence.ofSignIn == nil)
-        // A demand for two `acr` values at once is impossible, and must stay so.
+        // A demand for two different `acr` values is impossible, and must stay impossible if presence is added.
         let impossible = StepUpDemand.mfa.joined(with: StepUpDemand(contextClasses: ["phr"]))
         #expect(impossible.withPresence.ofSignIn == impossible && !impossible.isPossible)
     }
@@ -174,7 +174,7 @@ struct StepUpTests {
         for length in 0..<secrets.record.count {
             _ = try? LoginSecrets(record: Array(secrets.record.prefix(length)))
         }
-        // If the demand belongs to a first sign-in, the reader skips it.
+        // If the demand belongs to a first sign-in, the record keeps the older format 2.
         secrets.stepUp = LoginStepUp(demand: demand, session: nil)
         #expect(secrets.record.first == 2)
         #expect(try LoginSecrets(record: secrets.record).stepUp == secrets.stepUp)

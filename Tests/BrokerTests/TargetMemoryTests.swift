@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-/// Refusals and uses of tokens for other APIs that a process remembers, and for how long.
+/// The refusals and uses of access tokens for other APIs that a process remembers, and the time that it remembers them.
 @Suite("Remembered refusals and uses of tokens for other APIs", .timeLimit(.minutes(1))) struct TargetMemoryTests {
     private let memory = TargetMemory()
     private let place = TargetMemory.Place(
@@ -40,7 +40,7 @@ import Testing
         memory.rests(key, for: .seconds(30), at: .seconds(10))
         #expect(memory.refusal(key, place, at: .seconds(39)) == .rests(for: .seconds(1)))
         #expect(memory.refusal(key, place, at: .seconds(40)) == nil)
-        // A shorter pause leaves a longer pause unchanged.
+        // If a longer pause is running, a shorter pause leaves its end unchanged.
         memory.rests(key, for: .seconds(30), at: .seconds(50))
         memory.rests(key, for: .seconds(2), at: .seconds(51))
         #expect(memory.refusal(key, place, at: .seconds(79)) == .rests(for: .seconds(1)))

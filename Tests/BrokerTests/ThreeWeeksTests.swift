@@ -4,36 +4,39 @@ import Testing
 
 @testable import Broker
 
-/// Three weeks of a machine on SQLite with a clock that is changed (guarantee 3, decision 48).
+/// A broker on SQLite runs for three weeks on a machine whose clock is often wrong (guarantee 3, decision 48).
 ///
 /// The machine runs ten hours a day, sleeps, is restored from a snapshot, and is off for a long weekend and for nine days. If
-/// there is any evidence, sign-ins are refused for at most a minute. Each session is buried in time, and never too early.
+/// any witness can confirm the clock, sign-ins are refused for at most a minute. Each session is buried within some days after
+/// its end, and never too early.
 @Suite(.timeLimit(.minutes(3))) struct ThreeWeeksTests {
-    /// The evidence of the time that the machine has.
+    /// The sources that can confirm the machine's clock.
     enum Help: CaseIterable {
-        /// A time service that the kernel confirms, and a provider's `Date`.
+        /// A time service whose success the kernel confirms, and the `Date` field of a provider.
         case everything
-        /// Only providers' `Date`, because the kernel refuses the call or reports TIME_ERROR.
+        /// Only the `Date` field of providers, because the kernel refuses the call or reports TIME_ERROR.
         case datesAlone
-        /// Neither a time service nor a provider's `Date`, so a doubt ends only by the passing of time.
+        /// Neither a time service nor a provider's `Date` field.
+        ///
+        /// So a doubt about the clock ends only after a fixed time.
         case nothing
     }
 
     private static let day = 86_400
 
-    /// The machine with its true time, the error of its clock, and the test's counts.
+    /// The machine, with the true time, the error of its clock, and the numbers that the test counts.
     private final class Machine {
         let help: Help
         let store: InMemoryStore
         let first: TestBroker
         var truth = 0
         var offset = 0
-        /// The second at which the broker began to refuse sign-ins despite its evidence.
+        /// The second when the broker began to refuse sign-ins, although a source can confirm its clock.
         ///
-        /// Nil while it accepts them.
+        /// Nil while the broker accepts sign-ins.
         var refusedSince: Int?
         var longestRefusal = 0
-        /// Each session's handle and its true end.
+        /// The handle of each session, with the true time of the session's end.
         var ends: [(handle: SessionHandle, end: Int)] = []
         var buriedEarly = 0
         var made: [SessionHandle] = []
@@ -56,9 +59,9 @@ import Testing
             ]
         }
 
-        /// Starts the broker, runs it for some hours of true time, and stops it.
+        /// Starts the broker, runs it for `hours` of true time, and stops it.
         ///
-        /// `meanwhile` may change the clock. Its argument is the number of minutes since the start.
+        /// `meanwhile` may change the clock. The closure's first argument is the number of minutes since the start.
         func run(hours: Int, boots: Bool = true, _ meanwhile: (Int, ClockRig) throws -> Void = { _, _ in }) async throws
         {
             let clock = TestClock(ahead: .seconds(truth + offset))
@@ -74,7 +77,7 @@ import Testing
                     ]
                 }
             }
-            // The time service needs a minute after a boot.
+            // After a boot, the time service needs a minute until it knows the time.
             rig.kernel.withLock { $0 = help == .everything ? false : nil }
             _ = try await Sweeper.checkClock(rig.broker.context)
             let sweeper = Sweeper(rig.broker.context, owner: "one")
@@ -85,7 +88,8 @@ import Testing
                     truth += 30
                     said.withLock { $0 = truth }
                     if help == .everything {
-                        // The time service corrects a wrong clock, and the kernel confirms the time from then on.
+                        // A minute after the boot, the time service corrects a wrong clock. From then on, the kernel confirms
+                        // the time.
                         if minute >= 1, error(clock) != 0 { clock.jump(.seconds(-error(clock))) }
                         rig.kernel.withLock { $0 = minute >= 1 }
                     }
@@ -136,12 +140,12 @@ import Testing
         for day in 0..<21 {
             switch day {
             case 3:
-                // The machine sleeps at noon. Its boot clock goes on.
+                // The machine sleeps for three hours at noon. Its boot clock counts these hours, too.
                 try await machine.run(hours: 5)
                 machine.off(hours: 3)
                 try await machine.run(hours: 5, boots: false)
             case 5:
-                // A person sets the wrong time, and the time service corrects it later.
+                // A person sets the clock to a wrong time, and fifteen minutes later the time service corrects it.
                 try await machine.run(hours: 10) { minute, rig in
                     if minute == 60 { rig.broker.clock.jump(.seconds(7200)) }
                     if minute == 75, help != .everything { rig.broker.clock.jump(.seconds(-7200)) }
@@ -168,7 +172,7 @@ import Testing
         #expect(machine.buriedEarly == 0)
         if help != .nothing { #expect(machine.longestRefusal <= 60) }
         #expect(machine.offset == 0)
-        // Sign-ins have stopped. After some days with ten hours each, all lapsed sessions are buried.
+        // Users have stopped signing in. After eight days with ten hours each, all lapsed sessions must be buried.
         machine.signsIn = false
         for _ in 0..<8 {
             try await machine.run(hours: 10)

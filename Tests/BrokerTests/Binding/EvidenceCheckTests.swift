@@ -33,7 +33,7 @@ struct EvidenceCheckTests {
             proofs: [proof], passes: passes, target: ProofTarget(method: method, address: .own(path: path)))
     }
 
-    /// The proof check of a broker's second replica, which has its own memory of taken proofs.
+    /// The proof check of a second replica, which remembers used proofs in a memory of its own.
     private func secondReplica(of broker: TestBroker, _ store: TestSharedStore) -> ProofCheck {
         let context = broker.context
         return ProofCheck(
@@ -43,7 +43,7 @@ struct EvidenceCheckTests {
                 settings: context.settings, shared: store))
     }
 
-    /// Signs in, and returns the token of a session that belongs to the phone's key.
+    /// Signs in, and returns the token of a session that is bound to the phone's key.
     private func bound(_ broker: TestBroker) async throws -> Secret {
         var input = ForwardCodeInput()
         input.provider = ProviderName(unchecked: "as")
@@ -70,7 +70,7 @@ struct EvidenceCheckTests {
         let refusal = await problem { try await look(foreign) }
         #expect(refusal?.code == .proofInvalid && refusal?.proof == .key)
         let own = try evidence(broker, "own", by: phone, token: token)
-        // `look` leaves the signature unchecked and the proof unused, so the second look gets the same result.
+        // `look` leaves the signature unverified and the proof unused. So a second call of `look` has the same result.
         for _ in 0..<2 { #expect(try await !look(own)) }
         _ = try await resume.resume(token, { own })
         #expect(await problem { try await look(own) }?.proof == .replayed)
@@ -143,7 +143,8 @@ struct EvidenceCheckTests {
 
     @Test("A second replica receives a used proof of a POST in the last second of its nonce → refused as replayed (W3)")
     func lateReplica() async throws {
-        // The clock starts with the first second of a nonce's period, so the proof's nonce is accepted for 600 seconds.
+        // The test's clock starts at the first second of a nonce's period. So the nonce in the proof is accepted for 600
+        // seconds.
         let clock = TestClock()
         let store = TestSharedStore(clock: clock)
         let broker = try broker(clock: clock, sharing: store)

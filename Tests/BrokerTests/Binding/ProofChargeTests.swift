@@ -4,10 +4,10 @@ import Testing
 
 @testable import Broker
 
-/// Signature checks of proofs, and the address and session that each check is charged to (guarantee 8).
+/// The signature checks of sessions' proofs, and the address and session that are charged for each of them (guarantee 8).
 @Suite("Charges for signature checks", .timeLimit(.minutes(1)))
 struct ProofChargeTests {
-    /// A counter that tasks share, and its highest value.
+    /// A counter that several tasks use, with the highest value that it has had.
     private final class Count: Sendable {
         private let state = Mutex((value: 0, most: 0))
 
@@ -40,7 +40,7 @@ struct ProofChargeTests {
         IPAddress(high: 0x2001_0DB8_0000_0000 | number, low: 1)
     }
 
-    /// A check's outcome: a right signature, a wrong one, or a refused check.
+    /// The outcome of a check: the signature was right, the signature was wrong, or the check was refused.
     private enum Outcome: Equatable { case right, wrong, refused }
 
     private func check(_ charge: ProofCharge, _ session: Digest, isRight: Bool) async -> Outcome {
@@ -102,7 +102,8 @@ struct ProofChargeTests {
             return await group.reduce(into: []) { $0.append($1) }
         }
         #expect(outcomes.count == 500 && outcomes.allSatisfy { $0 })
-        // Each check in progress may find a wrong signature. So the limit is also the largest number of simultaneous checks.
+        // Each check in progress may find a wrong signature. So at most as many checks may run at a time as wrong signatures
+        // are allowed.
         #expect(underWay.most <= Self.limit)
         #expect(ledger.signatureFaults.count == 0)
     }
@@ -116,7 +117,7 @@ struct ProofChargeTests {
         #expect(await check(from(address), victim, isRight: true) == .refused)
         #expect(await check(from(address), other, isRight: true) == .right)
         #expect(await check(from(IPAddress(v4: 0x0A00_0002)), victim, isRight: true) == .right)
-        // In six seconds the bucket regains a tenth of a minute's checks.
+        // In six seconds, the bucket gets back a tenth of the tokens for a minute, which is one token.
         clock.advance(.seconds(6))
         #expect(await check(from(address), victim, isRight: true) == .right)
         #expect(await check(from(address), victim, isRight: false) == .wrong)

@@ -97,7 +97,7 @@ struct ProofNonceTests {
         for wrong in [longer, "", "a", String(text.reveal().dropLast()), text.reveal() + "A"] {
             #expect(throws: ProofRefusal.pass) { try SessionPass(Secret(wrong), of: session, at: start, by: vault) }
         }
-        // If a pass belongs to another session and has also ended, it is reported as invalid.
+        // If a pass belongs to another session and has also ended, the refusal is `pass`.
         #expect(throws: ProofRefusal.pass) { try SessionPass(text, of: other, at: at(9999), by: vault) }
     }
 
@@ -109,7 +109,7 @@ struct ProofNonceTests {
         let session = live(vault.digest(Array("session".utf8)))
         let text = SessionPass(expiresAt: at(600)).text(of: session.tokenDigest, by: vault)
         let later = SessionPass(expiresAt: at(601)).text(of: session.tokenDigest, by: vault)
-        // The other vault computes other HMACs. With it, only a remembered pass is accepted.
+        // Another vault computes different HMACs. So it accepts the pass only if the session remembers that this pass was good.
         #expect(throws: ProofRefusal.pass) { try session.pass(text, at: start, by: other) }
         #expect(throws: ProofRefusal.required) { try session.pass(text, at: at(600), by: vault) }
         #expect(throws: ProofRefusal.pass) { try session.pass(text, at: start, by: other) }
@@ -119,10 +119,10 @@ struct ProofNonceTests {
         for wrong in [later.reveal(), "", String(text.reveal().dropLast()), text.reveal() + "A"] {
             #expect(throws: ProofRefusal.pass) { try session.pass(Secret(wrong), at: start, by: other) }
         }
-        // The next good pass replaces the remembered one.
+        // The session remembers only one pass. The next good pass replaces it.
         #expect(try session.pass(later, at: start, by: vault).expiresAt == at(601))
         #expect(throws: ProofRefusal.pass) { try session.pass(text, at: start, by: other) }
-        // Another session of the same process does not share this memory.
+        // Each session remembers only its own last pass. So another session refuses this pass.
         let stranger = live(vault.digest(Array("other".utf8)))
         #expect(throws: ProofRefusal.pass) { try stranger.pass(text, at: start, by: vault) }
     }

@@ -51,7 +51,8 @@ struct ProofVerifierTests {
     @Test("A proof of 4096 bytes → accepted; a proof of 4097 bytes → malformed")
     func length() throws {
         func sized(_ length: Int) throws -> String {
-            // Three bytes become four base64url characters, so some lengths need filler in both header and claims.
+            // Three bytes become four characters of base64url, so some lengths are possible only with filler in both header and
+            // claims.
             for inHeader in 0..<3 {
                 for inClaims in stride(from: 2400, to: 2700, by: 1) {
                     let jwk = phone.jwk(#","kid":"\#(String(repeating: "k", count: inHeader))""#)
@@ -166,9 +167,9 @@ struct ProofVerifierTests {
         #expect(taken.count == 0)
         #expect(try refusal([good], taken: taken) == nil)
         #expect(try refusal([good], taken: taken) == .replayed)
-        // If another phone uses the same `jti`, its proof is a different one.
+        // Another phone may use the same `jti`, because its proof has another key.
         #expect(try refusal([try SigningPhone().proof(nonce: nonce, token: session)], taken: taken) == nil)
-        // A repeated proof is refused exactly until its nonce is too old, to the second.
+        // The broker remembers a used proof until its nonce is too old. After that, the proof is refused because of its nonce.
         #expect(try refusal([good], taken: taken, later: .seconds(599)) == .replayed)
         #expect(try refusal([good], taken: taken, later: .seconds(601)) == .nonce)
     }
@@ -210,7 +211,7 @@ struct ProofVerifierTests {
         let text =
             "eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7Imt0eSI6IkVDIiwieCI6Imw4dEZyaHgtMzR0VjNoUklDUkRZOXpDa0RscEJoRjQyVVFVZldWQVdCRnMiLCJ5IjoiOVZFNGpmX09rX282NHpiVFRsY3VOSmFqSG10NnY5VERWclUwQ2R2R1JEQSIsImNydiI6IlAtMjU2In19.eyJqdGkiOiItQndDM0VTYzZhY2MybFRjIiwiaHRtIjoiUE9TVCIsImh0dSI6Imh0dHBzOi8vc2VydmVyLmV4YW1wbGUuY29tL3Rva2VuIiwiaWF0IjoxNTYyMjYyNjE2fQ.2-GxA6T8lP4vfrg8v-FdWP0A0zdrj8igiMLvqRMUvwnQg4PtFLbdLXiOSsX0x7NVY-FNyJK70nfbV37xRZT3Lg"
         let proof = try DPoPProof([text])
-        // RFC 9449 section 6.1 contains the thumbprint.
+        // The key and its thumbprint are from the examples in RFC 9449 section 6.1.
         #expect(
             Base64URL.encode(vault.digest(Array(proof.key.canonical.utf8)).bytes)
                 == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I")

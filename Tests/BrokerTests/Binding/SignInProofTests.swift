@@ -3,12 +3,12 @@ import Testing
 
 @testable import Broker
 
-/// Signature checks of proofs at sign-in, and the addresses that they are charged to (guarantee 8).
+/// The signature checks of proofs at a sign-in, and the address that is charged for each of them (guarantee 8).
 @Suite(.timeLimit(.minutes(1))) struct SignInProofTests {
     private let phone = SigningPhone()
     private let loginToken = Secret(String(repeating: "l", count: 43))
 
-    /// A broker whose client has this binding mode, and the charge of one address.
+    /// A broker whose client has the given binding mode, and the charge of one address.
     private struct Fixture {
         let broker: TestBroker
         let charge: Charge
@@ -28,7 +28,7 @@ import Testing
             )
         }
 
-        /// The number of verified signatures that were good.
+        /// The number of proofs whose signature was verified and right.
         var accepted: Int {
             broker.events.all.filter { if case .proofJudged(_, _, "accepted") = $0 { true } else { false } }.count
         }
@@ -110,7 +110,7 @@ import Testing
         #expect(codes.first == .some(nil))
         #expect(fixture.accepted <= ChargeLedger.paidSignatures + 4)
         #expect(codes.last == .rateLimited)
-        // The real phone is served as soon as its address has a start again.
+        // The real phone can sign in as soon as its address may start a login again.
         fixture.broker.clock.advance(.seconds(60))
         #expect(await problem { try await fixture.broker.forward(appLogin(fixture, "late", by: phone)) } == nil)
     }
@@ -119,7 +119,7 @@ import Testing
         "Twenty phones sign in from an address that may start one login a minute → all succeed, as a completed sign-in is free"
     )
     func many() async throws {
-        // Two logins may be pending, and each address has one start a minute.
+        // At most two logins may be pending, and each address may start one login in a minute.
         let fixture = try Fixture(.enforce, perMinute: 1, pending: 2)
         for number in 0..<20 {
             let phone = SigningPhone()
@@ -147,8 +147,8 @@ import Testing
             input.evidence = try fixture.evidence(phone, "/v1/sessions", "id-\(number)")
             codes.append(await problem { try await fixture.broker.forward(input) }?.code)
         }
-        // The address pays for four more signatures: three with its remaining starts, and one with the start that the session
-        // released. The login pays for one more.
+        // The address pays for four signatures: three with the starts that it has left, and one with the start that was
+        // refunded when the session was made. The charge for the second login includes one more.
         #expect(fixture.accepted <= ChargeLedger.paidSignatures + 4 + 1)
         #expect(codes.first == .some(nil) && codes.last == .rateLimited)
         fixture.broker.clock.advance(.seconds(60))

@@ -49,7 +49,7 @@ struct BoundTokensTests {
         let other = try await first.start()
         let pushed = first.provider.script.withLock { $0.requests.compactMap(\.proof?.thumbprint) }
         #expect(pushed.count == 2 && Set(pushed).count == 2)
-        // The second broker is another process, which knows the login only from the store.
+        // Another process continues the login. It knows the login only from the store.
         let second = try broker(after: first)
         let signedIn = try await second.forward(second.callback(login), login.loginToken)
         let grant = try #require(second.provider.script.withLock { $0.grants.first })
@@ -141,7 +141,8 @@ struct BoundTokensTests {
         #expect(record.first == 1)
         #expect(try StoredTokens(record: record).tokens.refreshToken?.reveal() == "rt-1")
         #expect(try StoredTokens(record: record).tokens.key == nil)
-        // Both this release and the former one revoke them without a proof.
+        // Both this release and the former release can revoke the tokens of the row, because a revocation works without a
+        // proof.
         try await broker.store.postponeOutbox(row.id, until: broker.clock.now, counting: false)
         #expect(try await Revocations(broker.context).work() == 1)
         #expect(broker.provider.script.withLock { $0.revoked } == 1)
@@ -244,7 +245,7 @@ struct BoundTokensTests {
         #expect(kept.refreshToken?.reveal() == "rt-r1" && kept.accessToken.isEmpty && kept.isWithheld)
         #expect(kept.key != nil)
         #expect(broker.events.all.contains { if case .tokenNotBound = $0 { true } else { false } })
-        // The token is withheld. Other processes make no call to the provider, either.
+        // The access token is withheld. Each process waits for the end of the pause before it calls the provider.
         broker.provider.script.withLock { $0.binds = true }
         let replica = try self.broker(after: broker)
         broker.clock.advance(.seconds(29))
@@ -286,7 +287,9 @@ struct BoundTokensTests {
         #expect(try await stored(replica, signedIn).tokens.key != nil)
     }
 
-    /// Refuses a bound session's refreshes, and returns the reason if the session ends.
+    /// Makes the provider refuse the refreshes of a bound session.
+    ///
+    /// Returns the number of calls, and the reason if the session ended.
     private func ending(
         _ failures: [ProviderFailure], _ arrange: @escaping @Sendable (RefreshSending) -> Void = { _ in }
     ) async throws -> (reason: EndReason?, calls: Int) {

@@ -50,7 +50,7 @@ struct CertificateBoundTests {
         let stored = try await stored(broker, signedIn)
         #expect(stored.tokens.credential == .mtls && stored.tokens.certificate == "first")
         #expect(stored.record.first == 3)
-        // Earlier releases can read only the formats 1 and 2.
+        // An earlier release can read only the formats 1 and 2. It has to report a newer format.
         for format: UInt8 in [1, 2] {
             #expect(throws: RecordFailure.newerFormat) { _ = try RecordReader(stored.record, format: format) }
         }
@@ -116,7 +116,7 @@ struct CertificateBoundTests {
         }
         let first = try await ask()
         #expect(first.certificate == "first")
-        // The session's own tokens are already bound.
+        // The session's own tokens are already bound to the certificate, so only the token for the other API is requested.
         #expect(broker.provider.script.withLock { $0.refreshes.map { $0.target?.audience } } == ["a"])
         show(broker, "second")
         let second = try await ask()
@@ -141,7 +141,7 @@ struct CertificateBoundTests {
 
     /// Forces four refreshes, one every two minutes.
     ///
-    /// Another user signs in before the third. Returns the answers and the session's end.
+    /// Another user signs in before the third refresh. Returns the problem codes, and the reason if the session ended.
     private func refused(
         _ code: String, after before: TestBroker, _ signedIn: SignedIn, _ certificate: String?
     ) async throws -> (codes: [ProblemCode?], reason: EndReason?) {

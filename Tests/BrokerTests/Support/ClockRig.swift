@@ -3,22 +3,22 @@ import Synchronization
 
 @testable import Broker
 
-/// A broker, and the evidence for its clock from the kernel, providers and the machine.
+/// A broker with a clock inquiry, which asks the kernel and providers about the broker's clock.
 ///
-/// The test sets the evidence.
+/// The test chooses the answers of the kernel and of the providers.
 final class ClockRig: Sendable {
-    /// A provider that reports the time.
+    /// A provider that can be asked for the time.
     ///
-    /// The test sets its answers.
+    /// The test chooses its answers.
     final class Teller: TimeTelling {
         let profile: ProviderProfile
         let timeHost: String?
-        /// Returns the time in the provider's answer, or nil for no evidence.
+        /// Returns the time in the provider's answer; nil if the answer cannot be evidence.
         let says: @Sendable () -> WallTime?
         let asked = Mutex(0)
-        /// Called when the provider is asked.
+        /// Called when the provider is asked for the time.
         ///
-        /// The closure may delay the answer.
+        /// The closure may delay the provider's answer.
         let delays: @Sendable () -> Void
 
         init(
@@ -64,14 +64,16 @@ final class ClockRig: Sendable {
         told.rig.withLock { $0 = self }
     }
 
-    /// Breaks the reference cycle between the rig and the sources that its inquiry asks.
+    /// The sources that the inquiry asks, kept here to break the reference cycle between the rig and its inquiry.
     private final class Told: Sendable {
         let rig = Mutex<ClockRig?>(nil)
         var kernel: Bool? { rig.withLock { $0 }?.kernel.withLock { $0 } }
         var tellers: [any TimeTelling] { rig.withLock { $0 }?.tellers.withLock { $0 } ?? [] }
     }
 
-    /// Lets time pass for a running process, which checks its clock every two seconds.
+    /// Advances the clocks of a running process by some seconds.
+    ///
+    /// The process checks its clock every `step` seconds.
     func run(_ seconds: Int, step: Int = 2) async throws {
         for _ in 0..<(seconds / step) {
             broker.clock.advance(.seconds(step))

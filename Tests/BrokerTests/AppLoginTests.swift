@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Logins that the app starts (flow B), codes of native SDKs, and arrivals (flow D).
+/// Logins that the app starts (flow B), codes that an app got from a native SDK, and arrivals (flow D).
 @Suite(.timeLimit(.minutes(2))) struct AppLoginTests {
     private let verifier = Secret(String(repeating: "v", count: 43))
     private let loginToken = Secret(String(repeating: "l", count: 43))
@@ -90,8 +90,8 @@ import Testing
             await problem { try await broker.forward(bare) }?.errors == [
                 FieldFault("/callback_url", .required), FieldFault("/state", .required),
             ])
-        // Four wrong callbacks: the app has another state, the callback has no state, the app was killed and lost its state, or
-        // both lack the state.
+        // Four pairs of a callback and the state that the app remembers: the states differ; the callback lacks the state; the
+        // app was killed and forgot the state; both lack it.
         for (url, state) in [
             ("clever-x://oauth?code=c&state=s", "other"), ("clever-x://oauth?code=c", "s"),
             ("clever-x://oauth?code=c&state=s", nil), ("clever-x://oauth?code=c", nil),

@@ -5,14 +5,14 @@ import Testing
 
 @testable import Broker
 
-/// Callbacks with and without code, state, `iss` and error, in flows A, B, C and D.
+/// Callbacks with or without a code, a state, an `iss` and an error, in the flows A, B, C and D.
 @Suite(.timeLimit(.minutes(2))) struct ArrivalTests {
     private static let hosted = "https://auth.example.com/callback/as"
     private let verifier = Secret(String(repeating: "v", count: 43))
 
     /// A broker whose clients use all flows.
     ///
-    /// The provider may have an issuer; a second provider is configured too.
+    /// The broker has two providers. `issuer` is the issuer of the first one; nil if it is unknown.
     private func broker(issuer: String? = "https://as.example", demanded: Bool = false) throws -> TestBroker {
         let clock = TestClock()
         let other = ScriptedProvider(
@@ -39,7 +39,7 @@ import Testing
 
     /// Finishes a login of flow A, B or C with a callback of this query.
     ///
-    /// Returns the problem's code, or nil if a session begins.
+    /// Returns the code of the problem; nil if a session begins.
     private func outcome(_ flow: String, _ broker: TestBroker, _ query: String) async throws -> String? {
         switch flow {
         case "A":

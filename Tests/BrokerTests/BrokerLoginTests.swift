@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Accepted and refused callbacks of logins that the broker started (flow A).
+/// Callbacks that the broker accepts or refuses, in logins that the broker started (flow A).
 @Suite(.timeLimit(.minutes(2))) struct BrokerLoginTests {
     // MARK: Refusals
 
@@ -297,7 +297,7 @@ import Testing
     func replaced() async throws {
         let broker = try TestBroker()
         let old = try await broker.signIn(code: "c1")
-        // The cache has the old session when the new one replaces it.
+        // The old session is in the session cache when the new session replaces it.
         _ = try await broker.useCases.resumeSession.resume(old.token)
         let login = try await broker.start()
         let new = try await broker.forward(broker.callback(login, code: "c2"), login.loginToken, session: old.token)

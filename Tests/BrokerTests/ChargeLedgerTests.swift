@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// The charges of each address: shares, buckets, and the memory that they take.
+/// The charges of addresses: shares, buckets, and the memory that both take.
 @Suite(.timeLimit(.minutes(2))) struct ChargeLedgerTests {
     private static func address(_ number: UInt64) -> IPAddress {
         IPAddress(high: 0, low: 0xFFFF_0A00_0000 + number)
@@ -45,7 +45,7 @@ import Testing
         ledger.giveBack(exchange: try #require(Self.key(999)), gate: .login(try #require(Self.key(3))))
         #expect(try take(ledger, .login, 66, from: one) == nil)
         #expect(try take(ledger, .login, 67, from: one) != nil)
-        // The first charge was made 64 seconds ago and lasts 600 seconds.
+        // The first login was charged 64 seconds ago, and its charge lasts 600 seconds.
         clock.advance(.seconds(535))
         #expect(try take(ledger, .login, 67, from: one) != nil)
         clock.advance(.seconds(1))
@@ -86,7 +86,7 @@ import Testing
         #expect(try take(ledger, .handoff, 2, from: one) == nil)
         #expect(try take(ledger, .login, 2, from: one) == nil)
         #expect(try take(ledger, .login, 3, from: one) != nil)
-        // The charge is released only once.
+        // The same charge is refunded only once.
         ledger.giveBack(exchange: try #require(Self.key(9)), gate: .login(login))
         #expect(try take(ledger, .login, 3, from: one) != nil)
     }
@@ -97,7 +97,7 @@ import Testing
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 1), monotonic: clock.clock.monotonic)
         let one = Self.address(1)
         #expect(try take(ledger, .login, 1, from: one) == nil)
-        // The bucket is empty. The registration needs no token, because its login has paid for it.
+        // The bucket is empty. The registration takes no token, because the charge for its login includes the registration.
         #expect(try take(ledger, .registration, 2, from: one, lasting: .seconds(900), payer: Self.key(1)) == nil)
         #expect(try take(ledger, .login, 3, from: one) != nil)
         ledger.giveBack(exchange: try #require(Self.key(9)), gate: .registration(try #require(Self.key(2))))
@@ -174,7 +174,7 @@ import Testing
         for number in UInt64(0)..<300 { ledger.countCall(of: try #require(Self.key(number))) }
         let counted = try (UInt64(0)..<300).count { ledger.calls(of: try #require(Self.key($0))) > 0 }
         #expect(counted == 100)
-        // Logins in the table still count.
+        // The table is full, but logins that are already in it are still counted.
         ledger.countCall(of: try #require(Self.key(7)))
         #expect(ledger.calls(of: try #require(Self.key(7))) == 2)
         clock.advance(.seconds(1801))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// Sessions survive a wall clock that is wrong for a while (guarantee 3, SEC-128).
+/// If the wall clock is wrong for a while, the sessions survive (guarantee 3, SEC-128).
 @Suite(.timeLimit(.minutes(2))) struct ClockTests {
     private static let quarter = Duration.seconds(91 * 86_400)
 
@@ -91,8 +91,8 @@ import Testing
         #expect(await answer(broker, session)?.code == .storeUnavailable)
         broker.clock.advance(.seconds(1))
         #expect(await answer(broker, session)?.reason == .idleExpired)
-        // By the wrong clock, the session ended 61 days ago. The tombstone still waits a day, counted from the time when the
-        // broker believed the end.
+        // On the wrong clock, the session ended 61 days ago. But the broker decided this only now, so it waits a day until it
+        // makes the tombstone.
         _ = try await sweeper.sweep()
         await broker.settled()
         broker.clock.jump(.zero - Self.quarter)

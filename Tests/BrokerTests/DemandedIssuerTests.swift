@@ -3,9 +3,9 @@ import Testing
 
 @testable import Broker
 
-/// Clients under a profile that requires `iss` in every callback, including errors (RFC 9207).
+/// Clients that require `iss` in every callback, also in a callback with an error (RFC 9207).
 @Suite(.timeLimit(.minutes(2))) struct DemandedIssuerTests {
-    /// The problem code of a callback, or nil for a session.
+    /// Returns the problem code of a callback; nil if a session begins.
     ///
     /// The provider's metadata does not promise `iss`.
     private func outcome(_ query: String, issuer: String? = "https://as.example", demands: Bool = true) async throws

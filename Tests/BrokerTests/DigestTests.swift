@@ -30,7 +30,7 @@ struct DigestTests {
             #expect(digest != changed, "bit \(bit)")
             hashes.insert(changed.hashValue)
         }
-        // If the hash ignored one word of the digest, only 193 of the 257 values would be different.
+        // The 257 digests differ in single words. If the hash ignored one of the words, only 193 hashes would be different.
         #expect(hashes.count > 250)
     }
 }

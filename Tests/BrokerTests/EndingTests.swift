@@ -4,7 +4,9 @@ import Testing
 
 @testable import Broker
 
-/// Endings of sessions: each is completed despite failures, and listeners, cache and metrics are notified.
+/// The endings of sessions.
+///
+/// An ending is completed despite failures of the store, and the listeners, the cache and the metrics learn of it.
 @Suite(.timeLimit(.minutes(2))) struct EndingTests {
     @Test(
         "The store fails at any step of handling a logout token → the token, sent again, ends the sessions (SEC-66, SEC-67)",
@@ -42,7 +44,7 @@ import Testing
         let broker = try TestBroker(store: store)
         let other = try await broker.signIn(code: "c1")
         let own = try await broker.useCases.resumeSession.resume(try await broker.signIn(code: "c2").token)
-        // Both sessions are in the cache now.
+        // Both sessions of the user are now in the session cache.
         _ = try await broker.useCases.resumeSession.resume(other.token)
         store.loseNextEnding()
         try await broker.useCases.endSession.endOthers(of: own)
@@ -79,7 +81,7 @@ import Testing
         settings.sessionsPerSubjectAndClient = 1000
         let broker = try TestBroker(store: store, settings: settings)
         let name = ProviderName(unchecked: "as")
-        // The user has one session more than a single step can end.
+        // The user has one session more than one call of the store can end.
         var last: SignedIn?
         for number in 0...EndSession.batch { last = try await broker.signIn(code: "c\(number)") }
         store.beforeNextLogoutAnswer {
@@ -91,7 +93,7 @@ import Testing
         try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
         let token = try #require(last).token
         #expect(await problem { try await broker.useCases.resumeSession.resume(token) }?.reason == .providerLogout)
-        // A logout token that arrives after both counts as a replay.
+        // Both calls with the logout token have ended. If the token arrives again, it counts as a replay.
         let again = await problem {
             try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
         }
@@ -170,8 +172,8 @@ import Testing
         broker.clock.advance(.seconds(200_000))
         #expect(try await Sweeper(broker.context, owner: "one").sweep(limit: 0) == 0)
         #expect(try await Sweeper(broker.context, owner: "two").sweep() == nil)
-        // The lease lasts 90 s, and its owner renews it at least once a minute. A broker on a copy of the store respects it,
-        // too.
+        // The lease lasts 90 s, and its owner renews it at least once a minute. A broker on a copy of the store also waits
+        // until this lease ends.
         broker.clock.advance(.seconds(75))
         #expect(try await Sweeper(broker.context, owner: "two").sweep() == nil)
         broker.clock.advance(.seconds(16))
@@ -299,9 +301,9 @@ import Testing
     }
 }
 
-/// A store whose endings take two steps.
+/// A store that ends sessions in two steps.
 ///
-/// The first step waits for the disk.
+/// After the first step, the endings are not on the disk yet.
 private final class UnwrittenEndings: AroundStore {
     let base: any BrokerStore = InMemoryStore()
     private let steps = Mutex(0)

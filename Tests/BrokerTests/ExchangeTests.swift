@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Guarantee 1: one token call for each code, and the outcome of each kind of failure.
+/// Guarantee 1: the broker makes one token call for each code, and each kind of failure has a defined outcome.
 @Suite(.timeLimit(.minutes(2))) struct ExchangeTests {
     @Test(
         "Fifty identical forwards at once → one token call and one session; all get the session's token (SEC-14, SEC-124)"
@@ -148,7 +148,8 @@ import Testing
         store.refuse(after: step)
         _ = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
         store.refuse(after: nil)
-        // At most two attempts fail. For the first, the store refuses before the call. For the second, the call never leaves.
+        // At most two further attempts fail: in the first, the store refuses before the provider call; in the second, the call
+        // never leaves the broker.
         for _ in 0..<2 {
             let again = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
             if again == nil { return }

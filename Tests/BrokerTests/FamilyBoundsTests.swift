@@ -4,11 +4,11 @@ import Testing
 
 @testable import Broker
 
-/// The limits of child sessions: the times of their ends, and the rights that only the app has (guarantee 10).
+/// The limits of child sessions: the times when they end, and the rights that only the app's own session has (guarantee 10).
 @Suite("Limits of child sessions", .timeLimit(.minutes(1))) struct FamilyBoundsTests {
     private static let widget = ChildKind(unchecked: "widget")
     private static let day = 86_400
-    /// A policy whose idle time for children is longer than the idle time of the app's session.
+    /// A policy that gives children a longer idle time than the app's session has.
     private static let policy = ChildPolicy(lifetimes: SessionLifetimes(idle: .seconds(60 * day)))
 
     private let broker: TestBroker

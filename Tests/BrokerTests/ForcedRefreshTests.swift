@@ -5,22 +5,23 @@ import Testing
 
 @testable import Broker
 
-/// Refreshes that upstreams or apps force.
+/// Forced refreshes, which an upstream's 401 or an app asks for.
 ///
-/// Their limits leave capacity for other users (guarantee 2).
+/// Their limits keep the provider's capacity free for other users (guarantee 2).
 @Suite("Forced refreshes", .timeLimit(.minutes(1))) struct ForcedRefreshTests {
     private func live(_ broker: TestBroker, _ session: SignedIn) async throws -> LiveSession {
         try await broker.useCases.resumeSession.resume(session.token)
     }
 
-    /// Makes a call whose upstream refuses its token, in the same way as the relay.
+    /// Gets an access token, lets the upstream refuse it, and asks for a newer one, as the relay does.
     ///
-    /// Returns the replacement token, if any.
+    /// Returns the newer token; nil if the broker refuses to refresh.
     private func refusedCall(
         _ broker: TestBroker, _ session: SignedIn, at upstream: String = "api"
     ) async throws -> AccessToken? {
         let tokens = broker.useCases.refreshTokens
-        // A refresh in the background could bring a newer token before the upstream has refused this one.
+        // The call may have begun a refresh in the background. Wait for its end, because a newer token would make the forced
+        // refresh unnecessary.
         _ = try await tokens.accessToken(for: live(broker, session))
         let digest = broker.vault.digest(session.token)
         try await eventually("the refresh beside has ended") {
@@ -79,7 +80,7 @@ import Testing
             if case .upstreamKeepsRefusing(_, _, _, "api", let pause) = event { pause } else { nil }
         }
         #expect(told == pauses.map { .seconds($0) }.dropFirst() + [.seconds(3600)])
-        // Calls to another upstream go on as usual.
+        // The limit applies only to this upstream. Calls to another upstream can still force a refresh.
         #expect(try await refusedCall(broker, session, at: "other") != nil)
     }
 
@@ -92,7 +93,7 @@ import Testing
         for _ in 0..<10 {
             #expect(try await refusedCall(broker, session) != nil)
             broker.clock.advance(.seconds(600))
-            // The token has expired, so this refresh is an ordinary one.
+            // The access token has expired, so this refresh does not count as forced.
             _ = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
         }
     }
@@ -192,7 +193,7 @@ import Testing
             #expect(forced.count <= 100)
         }
         #expect(!forced.mayForce(kept, nil, insteadOf: 2, for: .app, at: .seconds(59), pause: pause))
-        // Looking a session up does not add it to the register.
+        // A question about an unknown session leaves the register unchanged.
         let before = forced.count
         #expect(forced.mayForce(vault.digest([9]), nil, insteadOf: 1, for: .upstream("api"), at: .zero, pause: pause))
         #expect(forced.count == before)
@@ -260,7 +261,7 @@ import Testing
         #expect(try await refusedCall(two, session)?.token.reveal() == "at-r1")
         let (known, tokens) = (try await live(two, session), two.useCases.refreshTokens)
         let refused = try await tokens.accessToken(for: known)
-        // Another replica has stored a refresh, but has not looked at its id_token yet.
+        // Another replica has committed a refresh, but has not checked its id_token yet.
         let row = try await one.row(of: session)
         let commit = RefreshCommit(
             tokenDigest: row.tokenDigest, tokenVersion: row.tokenVersion, tokens: try #require(row.tokens), facts: nil,

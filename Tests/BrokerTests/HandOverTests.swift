@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Tickets for web views: their lifetime to the millisecond, and faults of the clock, the store and the key ring.
+/// Tickets for web views: their exact lifetime, and faults of the clock, the store and the key ring.
 @Suite("Tickets of hand-overs", .timeLimit(.minutes(1)))
 struct HandOverTests {
     private static let own = "https://auth.example.com"
@@ -96,7 +96,7 @@ struct HandOverTests {
     }
 }
 
-/// A store that runs another request before it stores the first ticket.
+/// A store that lets another request run before it stores the first ticket.
 private final class CrossedTickets: AroundStore {
     let base: any BrokerStore
     let meanwhile = Mutex<(@Sendable () async -> Void)?>(nil)

@@ -9,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct HandoffTests {
     private static let callback = "https://auth.example.com/callback/as"
 
-    /// A broker with a hosted client, and the handoff from its login's callback.
+    /// A broker with a client of flow C, and the handoff that its login's callback brought.
     private func handedOff() async throws -> (broker: TestBroker, login: StartedLogin, handoff: Secret) {
         let broker = try TestBroker(clients: [
             ClientProfile(
@@ -24,7 +24,7 @@ import Testing
         Secret(try #require(try await comeBack(broker, login)["handoff"]))
     }
 
-    /// Sends the provider's callback, and returns the parameters of the link to the app.
+    /// Sends the provider's callback to the broker, and returns the parameters of the link that leads back to the app.
     private func comeBack(
         _ broker: TestBroker, _ login: StartedLogin, code: String = "code-1", more: String = "",
         charge: Charge = .nobody
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    /// Returns the number of handoff rows that a sweep touches after this many seconds.
+    /// Returns the number of handoff rows that a sweep removes if it runs this many seconds later.
     private func swept(_ broker: TestBroker, after seconds: Int) async throws -> Int {
         try await broker.store.sweep(
             now: broker.clock.now.advanced(by: .seconds(seconds)), limit: 500, lapsedSince: nil
@@ -137,14 +137,14 @@ import Testing
         var logins: [StartedLogin] = []
         for _ in 0..<4 { logins.append(try await broker.start("web")) }
         for login in logins.prefix(2) {
-            // Reloading the page in the browser costs nothing.
+            // If the user reloads the callback's page in the browser, the address is charged only once.
             for _ in 0..<3 { #expect(try await comeBack(broker, login, charge: one)["handoff"] != nil) }
         }
         #expect(try await comeBack(broker, logins[2], charge: one)["error"] == "rate_limited")
         #expect(try await comeBack(broker, logins[2], charge: two)["handoff"] != nil)
         let refused = broker.vault.digest(logins[3].state)
         #expect(try await broker.store.handoff(login: refused) == nil)
-        // When the session exists, the charge is released. Another address may redeem the handoff.
+        // The session is made, so the charge for the handoff is refunded. Another address than the first may redeem a handoff.
         let handoff = try #require(try await comeBack(broker, logins[0], charge: one)["handoff"])
         var input = ForwardCodeInput()
         input.handoff = Secret(handoff)

@@ -7,7 +7,7 @@ import Testing
 
 /// Hand-overs to a browser that already has a session.
 ///
-/// The result depends on the user of that session, even if the session's client is no longer configured.
+/// The result depends on that session's user, even if its client was removed from the configuration.
 @Suite("Sessions that a web view holds", .timeLimit(.minutes(1)))
 struct HeldSessionTests {
     private static let own = "https://auth.example.com"
@@ -71,7 +71,7 @@ struct HeldSessionTests {
         let made = try await handOver(broker, parent, held: [old.token])
         #expect(made.session.handle != old.session.handle)
         #expect(try await store.session(handle: old.session.handle)?.endReason == .replaced)
-        // An ended session of any user permits the hand-over.
+        // If the browser's session has ended, the hand-over is allowed, whoever was its user.
         _ = try await handOver(broker, stranger, held: [old.token])
     }
 

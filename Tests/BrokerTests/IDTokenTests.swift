@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Sessions from id_tokens that native SDKs gave to apps.
+/// Sessions that are made from an id_token, which the app got from a provider's native SDK.
 @Suite(.timeLimit(.minutes(2))) struct IDTokenTests {
     private let loginToken = Secret(String(repeating: "l", count: 43))
 
@@ -124,7 +124,8 @@ import Testing
         #expect(await forward("new-key.a.b") == .rateLimited)
         #expect(broker.provider.script.withLock { $0.keyFetches } == 1)
         #expect(await forward("same.a.b") == .codeRejected)
-        // Three verifications have used up the address's three charges, so a further attempt is refused before it is verified.
+        // The address may begin three exchanges, and three checks have used them up. So another id_token is refused before its
+        // check.
         #expect(await forward("same.a.b") == .rateLimited)
         #expect(handed(broker) == 3)
         #expect(ledger.count(.exchange, of: IPAddress(high: 0, low: 0xFFFF_0A00_0001)) == 0)
@@ -141,7 +142,7 @@ import Testing
         #expect(try await broker.forward(input()).token.reveal() == first.token.reveal())
         for other in [
             input { $0.loginToken = Secret(String(repeating: "m", count: 43)) }, input { $0.loginToken = nil },
-            // The token has another signature over the same signed part. If one ECDSA signature is known, anyone can compute a
+            // The token has the same signed part, but another signature. Anyone who knows one ECDSA signature can compute a
             // second one.
             input("head.claims.other") { $0.loginToken = nil },
         ] {
@@ -189,7 +190,7 @@ import Testing
         let refresh = broker.useCases.refreshTokens
         #expect(await problem { try await refresh.refreshNow(live) }?.code == .notRefreshable)
         #expect(await problem { try await refresh.accessToken(for: live) }?.code == .notRefreshable)
-        // The session still exists afterwards.
+        // The call before leaves the session alive.
         _ = try await broker.useCases.resumeSession.resume(signedIn.token)
         try await broker.useCases.endSession.logOut(signedIn.token)
         #expect(try await broker.store.outboxCount() == 0)
@@ -221,7 +222,7 @@ import Testing
         _ = try await broker.forward(input())
         try await broker.useCases.endSession.logOut(coded.token)
         #expect(try await Revocations(broker.context).work() == 1)
-        // The native sign-in also uses the provider's own session, so that session stays.
+        // The session from the native sign-in depends on the provider's own session. So the provider's session has to stay.
         #expect(broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] } == [1, 0])
     }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// A log-out with the provider's own page, and the logout tokens that follow such a log-out.
+/// Log-outs that open the provider's own log-out page, and the logout tokens that the provider sends afterwards.
 @Suite(.timeLimit(.minutes(2))) struct LogOutPageTests {
     private let page = "https://as.example/logout"
 
@@ -27,7 +27,7 @@ import Testing
         let session = try await broker.signIn()
         #expect(try await end.logOutInBrowser(session.token) == nil)
         #expect(await !lives(broker, session))
-        // Without a page, only the outbox can end the provider's session.
+        // If there is no log-out page, only a call of the outbox can end the provider's session.
         _ = try await Revocations(broker.context).work()
         #expect(told(broker) == [1, 1])
         broker.provider.script.withLock { $0.logOutPage = page }
@@ -47,7 +47,7 @@ import Testing
         #expect(ended?.code == .sessionEnded && ended?.reason == .loggedOut)
         _ = try await Revocations(broker.context).work()
         #expect(told(broker) == [1, 0])
-        // Each log-out page has a new state.
+        // Each address of a log-out page has a new `state`.
         let again = try await broker.useCases.endSession.logOutInBrowser(broker.signIn(code: "c2").token)
         #expect(again != nil && again?.reveal() != first?.reveal())
     }
@@ -83,7 +83,7 @@ import Testing
         await broker.settled()
         broker.clock.advance(.seconds(2))
         #expect(try await ending.value == nil)
-        // In this test a wait takes no real time, but the test's clock records its length.
+        // The test's clock makes waits instant, but records their length.
         #expect(broker.clock.takeLongestWait() == .seconds(2))
         #expect(await !lives(broker, session))
     }
@@ -105,7 +105,7 @@ import Testing
         try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
         #expect(await lives(broker, other))
         #expect(await lives(broker, plain))
-        // The logout token has a sub next to the sid. So it also ends the user's sessions whose id_token lacked a sid. Sessions
+        // The logout token has a sub next to the sid. So the user's sessions from an id_token without a sid end, too. Sessions
         // with another sid stay.
         broker.provider.script.withLock { $0.logout = ("user-1", "sid-1", nil) }
         try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-2"))
@@ -126,7 +126,7 @@ import Testing
             try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-2"))
         }
         #expect(refused?.code == .invalidRequest)
-        // The result is the same for any order of the token's clients.
+        // Each order of the clients in the logout token has the same result.
         let (ios, strict) = (ClientName(unchecked: "ios"), ClientName(unchecked: "strict"))
         for (number, clients) in [[ios], [strict, ios], [ios, strict]].enumerated() {
             let session = try await broker.signIn(code: "c\(number)")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// The costs that one customer's IPv6 line and one IPv6 network may cause together (SEC-119, SEC-121).
+/// Limits on the costs that one line (an IPv6 /56) and one network (an IPv6 /48) may cause (SEC-119, SEC-121).
 @Suite(.timeLimit(.minutes(2))) struct NetworkLimitTests {
     /// The first address of the n-th /64 of 2001:db8:`site`::/48.
     private static func phone(_ number: UInt64, site: UInt64 = 0) -> IPAddress {
@@ -48,7 +48,7 @@ import Testing
             ("192.0.2.1", "192.0.2.1"), ("::1", "::1"),
         ])
     func translators(_ text: String, _ expected: String) throws {
-        // Only the /96 is a translator's prefix. The other ranges are ignored.
+        // Only the /96 can be the prefix of an address translator. The configuration's other ranges are ignored.
         let further = ["2001:db8:64::/96", "2001:db8:65::/64", "2001:db8:66::1", "0.0.0.0/0"].compactMap {
             IPNetwork($0)
         }
@@ -90,7 +90,7 @@ import Testing
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1_000_000, pending: 10_000), monotonic: clock.clock.monotonic)
         var next: UInt64 = 0
-        /// Begins as many logins as the /64s of a site may, and returns their number.
+        /// Begins as many logins as the limits allow from these /64s of a site; returns the number of logins.
         func fill(_ phones: Range<UInt64>, site: UInt64) throws -> Int {
             var taken = 0
             for phone in phones {
@@ -102,14 +102,14 @@ import Testing
             return taken
         }
         #expect(try fill(0..<8, site: 1) == 800)
-        // Another line of the same network may begin more logins, up to the network's quarter.
+        // Phones on other lines of the same network may begin logins until the network has a quarter of the common cap.
         #expect(try fill(256..<264, site: 1) == 800)
         #expect(try fill(512..<520, site: 1) == 800)
         #expect(try fill(768..<776, site: 1) == 100)
         #expect(try take(ledger, .login, 9_999_998, from: Self.phone(60_000, site: 1)) == .seconds(60))
         #expect(try take(ledger, .login, 9_999_999, from: Self.phone(0, site: 2)) == nil)
         #expect(try take(ledger, .login, 10_000_000, from: try #require(IPAddress("192.0.2.1"))) == nil)
-        // Expired charges are dropped from every count.
+        // Charges that have expired no longer count for the address, the line or the network.
         clock.advance(.seconds(600))
         #expect(try fill(0..<8, site: 1) == 800)
     }
@@ -131,14 +131,14 @@ import Testing
 
     @Test("5,000 phones of one /48, each with its own /64, sign in at the same moment → all succeed (SEC-119)")
     func phones() throws {
-        // At this moment the buckets have no time to refill, and all users are still at the provider.
+        // The worst moment: the buckets had no time to refill, and all users are still at the provider.
         let ledger = ChargeLedger(ChargeLimits(), monotonic: TestClock().clock.monotonic)
         for phone in UInt64(0)..<5000 {
             #expect(try take(ledger, .login, phone, from: Self.phone(phone)) == nil)
             #expect(try take(ledger, .handoff, phone, from: Self.phone(phone), lasting: .seconds(120)) == nil)
         }
         #expect(ledger.count(.login, of: Self.phone(4999)) == 1)
-        // Phones of another carrier sign in too.
+        // At the same time, phones of another carrier can sign in.
         for phone in UInt64(0)..<1000 {
             #expect(try take(ledger, .login, 10_000 + phone, from: Self.phone(phone, site: 9)) == nil)
         }
@@ -159,10 +159,11 @@ import Testing
         #expect(taken(1..<256) == 42)
         #expect(taken(256..<4096) == 600 - 48)
         let before = buckets.count
-        // A refused address needs no entry in the ledger.
+        // A refused address gets no bucket.
         #expect(taken(40_000..<40_100) == 0 && buckets.count == before)
         #expect(buckets.take(Self.phone(0, site: 1)) == nil)
-        // After ten seconds the network has a hundred tokens again, the line eight, and the address one.
+        // In ten seconds, the network's bucket gets back a hundred tokens, the line's bucket eight, and the address's bucket
+        // one.
         time.withLock { $0 = .seconds(10) }
         #expect(taken(0..<1) == 1)
         #expect(taken(1..<256) == 7)
@@ -177,7 +178,8 @@ import Testing
         for phone in UInt64(0)..<8 {
             for _ in 0..<6 { #expect(buckets.take(Self.phone(phone)) == nil) }
         }
-        // The line's next token is due after 60 s / 48, and the address's after 60 s / 6.
+        // The line may do this 48 times in a minute, so its next token comes after 60 s / 48. The address's next token comes
+        // after 60 s / 6.
         #expect(buckets.take(Self.phone(9)) == .milliseconds(1250))
         #expect(buckets.take(Self.phone(0)) == .seconds(10))
     }
@@ -215,7 +217,7 @@ import Testing
         ledger.adopt(ChargeLimits(loginsPerMinute: 1000, pending: 2000))
         for number in UInt64(250)..<256 { #expect(try take(ledger, .login, number, from: Self.phone(number)) == nil) }
         ledger.adopt(ChargeLimits(loginsPerMinute: 1, pending: 100_000))
-        // In a minute, an address may begin one login, and its line eight.
+        // An address may begin one login in a minute, and its line eight.
         let taken = try (UInt64(0)..<20).count { number in
             try take(ledger, .login, 2000 + number, from: Self.phone(number)) == nil
         }

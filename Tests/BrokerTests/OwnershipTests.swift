@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// The rights of a session over other sessions of its subject, and the token that an app may get.
+/// The rights of a session over the user's other sessions, and the right of an app to get an access token.
 @Suite(.timeLimit(.minutes(2))) struct OwnershipTests {
     private static let watch = ChildKind(unchecked: "watch")
 

@@ -114,7 +114,7 @@ import Testing
     func manyDuplicates() throws {
         let name = String(repeating: "n", count: 30_000)
         let text = "{\"\(name)\":{" + Array(repeating: "\"a\":1", count: 5000).joined(separator: ",") + "}}"
-        // The text has more members than the parser reads by default.
+        // The text has more members than the parser accepts by default.
         #expect(throws: JSONFailure.self) { try JSONParser.parse(Array(text.utf8), maximumBytes: 1 << 16) }
         let result = try JSONParser.parse(Array(text.utf8), maximumBytes: 1 << 16, maximumMembers: 5000)
         #expect(result.duplicates.count == JSONParser.maximumDuplicates)
@@ -127,7 +127,7 @@ import Testing
         #expect(equivalent.duplicates.isEmpty)
         #expect(equivalent.value.object?["e\u{301}"]?.integer == 2)
         let name = "n" + String(repeating: "\u{301}\u{327}\u{316}", count: 5000)
-        // The quickest of three runs counts, because other processes may have used the processor.
+        // Measure three runs and count the quickest, because other processes may have used the processor.
         let took = try (0..<3).map { _ in
             try ContinuousClock().measure {
                 let object = try JSONParser.parseObject(Array("{\"\(name)\":1}".utf8), maximumBytes: 1 << 16)
@@ -192,7 +192,7 @@ import Testing
         #expect(FormPairs.encode("a:b%c+d ü") == "a%3Ab%25c%2Bd%20%C3%BC")
         let many = (0..<65).map { "n\($0)=1" }.joined(separator: "&")
         #expect(throws: FormPairs.Failure.tooManyPairs) { try FormPairs(parsing: many) }
-        // Pairs behind the last permitted one are not examined.
+        // The parser stops at the largest permitted number of pairs, and ignores faults in later pairs.
         #expect(throws: FormPairs.Failure.tooManyPairs) { try FormPairs(parsing: many + "&%zz&=&&") }
         #expect(try FormPairs(parsing: "a=1&b=2", maximumPairs: 2).pairs.count == 2)
         #expect(throws: FormPairs.Failure.tooManyPairs) { try FormPairs(parsing: "a=1&b=2&c=3", maximumPairs: 2) }

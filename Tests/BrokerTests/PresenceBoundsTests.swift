@@ -4,7 +4,8 @@ import Testing
 
 @testable import Broker
 
-/// Limits of presence: the sessions that may have a key, the counted uses, and refusals before the store is read.
+/// Limits of presence: the sessions that may have a presence key, the number of proofs in a minute, and refusals before the
+/// store is read.
 @Suite("Limits of presence", .timeLimit(.minutes(1)))
 struct PresenceBoundsTests {
     private static let widget = ChildKind(unchecked: "widget")
@@ -45,7 +46,7 @@ struct PresenceBoundsTests {
         ] {
             let refusal = await problem { try RegisterPresenceKey.admits(live) }
             #expect(refusal?.code == .clientNotAllowed && refusal?.privateDetail == reason)
-            // The use case repeats the check of its route.
+            // The route has made this check, and the use case makes it again.
             let register = RegisterPresenceKey(broker.context)
             #expect(await problem { try await register.register(.none, for: live) }?.code == .clientNotAllowed)
         }
@@ -91,7 +92,7 @@ struct PresenceBoundsTests {
         #expect(uses.take(sessions[0], at: .seconds(10)) && uses.take(sessions[1], at: .seconds(10)))
         #expect(!uses.take(sessions[2], at: .seconds(10)))
         #expect(uses.count == 2)
-        // Sessions in the table are still served.
+        // The table is full, but sessions that are already in it can still use proofs.
         #expect(uses.take(sessions[0], at: .seconds(10)))
         #expect(!uses.take(sessions[2], at: .milliseconds(69_000)))
         #expect(!uses.take(sessions[2], at: .milliseconds(69_999)))

@@ -3,11 +3,13 @@ import Testing
 
 @testable import Broker
 
-/// The page docs/internals/a-refresh.md draws the states and moves of the refresh machine.
+/// The page docs/internals/a-refresh.md draws the states of the refresh machine, and the moves between them.
 @Suite("The page about the refresh", .timeLimit(.minutes(1))) struct RefreshPageTests {
     typealias Machine = RefreshStateMachine
 
-    /// Every event of the machine, with each of its payloads that changes the next state.
+    /// Every event of the machine.
+    ///
+    /// If the next state depends on an event's payload, each such payload is in the list.
     private static let events: [Machine.Input] =
         [
             .gone, .busy, .heldBack, .moved, .storeFailed, .patienceOver, .refreshed, .exchanged, .kept, .notSent,
@@ -38,9 +40,9 @@ import Testing
         }
     }
 
-    /// Returns the moves between two states that the machine can make.
+    /// Returns all moves from one state to another that the machine can make.
     ///
-    /// An event that a state does not expect ends the refresh. Such moves to `done` are left out.
+    /// An unexpected event ends the refresh. The moves to `done` by such events are included.
     private static func moves() -> Set<String> {
         var moves: Set<String> = []
         var open = [Machine()]
@@ -70,7 +72,7 @@ import Testing
                 .filter { $0.contains(" --> ") && !$0.contains("[*]") }
                 .map { String($0.prefix { $0 != ":" }) })
         let moves = Self.moves()
-        // Any state can end by an event that it does not expect.
+        // Only an unexpected event moves the machine from `keeping` to `done`, so the page leaves this move out.
         let ends = Set(["keeping --> done"])
         #expect(drawn.subtracting(moves).isEmpty)
         #expect(moves.subtracting(drawn).subtracting(ends).isEmpty)

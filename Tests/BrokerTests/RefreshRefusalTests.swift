@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// The effect of a provider's refusals, and of another user's tokens, on a session and on its waiting callers.
+/// The effect on a session and on its waiting callers if the provider refuses a refresh, or answers with another user's tokens.
 @Suite(.timeLimit(.minutes(2))) struct RefreshRefusalTests {
     private static let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
     private static let unavailable = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
@@ -32,7 +32,7 @@ import Testing
         let (broker, _, live) = try await expired(.init(refresh: Array(repeating: Self.empty, count: count)))
         #expect(await ask(broker, live)?.code == .providerUnavailable)
         broker.clock.advance(.seconds(1))
-        // Meanwhile, the endpoint grants tokens to other sessions.
+        // At the same time, the endpoint grants tokens to other sessions, so the endpoint works.
         _ = try await broker.signIn(code: "elsewhere")
         for _ in 1..<count {
             broker.clock.advance(.seconds(pause))
@@ -100,7 +100,8 @@ import Testing
         async let second = ask(broker, live)
         func joined() -> Bool { broker.events.all.contains { if case .refreshWaited = $0 { true } else { false } } }
         try await eventually("the second caller waits for the first") { joined() }
-        // The first caller waits for its own provider call. The second caller gives up within these eleven seconds.
+        // The first caller waits for the provider call that it made itself. The second caller stops waiting within eleven
+        // seconds.
         broker.clock.advance(.seconds(11))
         #expect(await second?.code == .providerUnavailable)
         broker.provider.gate.open()
@@ -113,7 +114,7 @@ import Testing
     func joinedInVain() async throws {
         let (broker, _, live) = try await expired(.init(refresh: [Self.unavailable]), after: .seconds(3560))
         broker.provider.gate.close()
-        // The caller's token has not expired, so it is served, and the refresh goes on in the background.
+        // The access token is still valid. So the caller gets it at once, and the refresh goes on in the background.
         #expect(await ask(broker, live) == nil)
         try await eventually("a refresh is at the provider") { broker.provider.gate.waiting > 0 }
         async let forced = problem {

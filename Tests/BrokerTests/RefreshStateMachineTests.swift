@@ -3,7 +3,9 @@ import Testing
 
 @testable import Broker
 
-/// Tables of inputs and expected actions of the refresh machine, without a clock, store or provider.
+/// The refresh machine, as tables of events and expected actions.
+///
+/// No clock, store or provider is involved.
 @Suite(.timeLimit(.minutes(2))) struct RefreshStateMachineTests {
     typealias Input = MachineTable.Event
     typealias Action = RefreshStateMachine.Action
@@ -54,7 +56,7 @@ import Testing
         run(.forced(fromVersion: 3), [(read(4, .lately), .finish(.unavailable))])
         run(.forced(fromVersion: 3), [(read(4, .before), .claim(version: 4))])
         run(.expiring, [(read(4, .before), .claim(version: 4))])
-        // The clock was set back, so the withheld token looks old. The caller is still refused.
+        // After the clock was set back, the withheld token seems to be old. The caller must still be refused.
         run(
             .expiring,
             [
@@ -149,7 +151,7 @@ import Testing
                 (stale, .claim(version: 3)), (granted, .call(confirming: false)),
                 (fault, .release(then: .unavailable)),
             ])
-        // The early refresh failed. The token has not expired, so it is served.
+        // The refresh before the token's end failed. The token is still valid, so the caller gets it.
         run(
             .expiring,
             [

@@ -7,9 +7,9 @@ import Testing
 struct RefreshTimingTests {
     private static let issued = WallTime(seconds: 1_795_000_000)
 
-    /// Returns the number of seconds between the refresh of a token and its end.
+    /// Returns the time between the refresh of an access token and the token's end, in seconds.
     ///
-    /// The token has this life, and the session's digest begins with this byte.
+    /// `life` is the token's lifetime in seconds, and `digestBegin` the first byte of the session's digest.
     private func lead(life: Int64, digestBegin: UInt8) -> Int64? {
         guard let token = Digest([digestBegin] + [UInt8](repeating: 7, count: 31)) else { return nil }
         let end = Self.issued.advanced(by: .seconds(life))

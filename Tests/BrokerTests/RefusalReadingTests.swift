@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-/// The meaning of a provider's refusal of each kind of call, as a table (guarantee 2).
+/// The meaning of a provider's refusal for each kind of token call, as a table (guarantee 2).
 @Suite("The meaning of a refusal", .timeLimit(.minutes(1))) struct RefusalReadingTests {
     typealias Input = RefreshStateMachine.Input
 
@@ -37,7 +37,7 @@ import Testing
         #expect(read(call, refusal("use_dpop_nonce")) == .unusable)
     }
 
-    /// The meaning of a refusal for a plain refresh, for one with a target, and for an exchange.
+    /// The meaning of each error code for three calls: a plain refresh, a refresh with a target, and a token exchange.
     private static let table: [(code: String, plain: Input, target: Input, exchange: Input)] = [
         ("invalid_grant", .rejected(.invalidGrant), .rejected(.invalidGrant), .rejected(.invalidGrant)),
         (
@@ -71,7 +71,8 @@ import Testing
         for call in [RefreshCall.plain, .targeted] {
             #expect(read(call, refusal("", status: 401), isEnough: true) == .rejected(.counted(enough: true)))
             #expect(read(call, refusal("invalid_request"), isEnough: true) == .rejected(.counted(enough: true)))
-            // An `invalid_request` that the broker itself named, and one with status 403, are never counted.
+            // Two refusals are never counted: an `invalid_request` whose name comes from the broker itself, and an
+            // `invalid_request` with status 403.
             #expect(read(call, refusal("invalid_request", isNamed: false), isEnough: true) == .rejected(.unclear))
             #expect(read(call, refusal("invalid_request", status: 403), isEnough: true) == .rejected(.unclear))
         }
@@ -87,7 +88,7 @@ import Testing
             #expect(read(.plain, failure, mayBeSpent: true) == .rejected(.counted(enough: false)))
             #expect(read(.targeted, failure) == .rejected(.counted(enough: false)))
         }
-        // Keycloak answers so for a grant that is bound to another certificate.
+        // Keycloak gives this answer if the grant is bound to another certificate.
         let keycloak = refusal("unauthorized_client") { $0.doubt = .otherCertificate }
         #expect(read(.plain, keycloak) == .rejected(.counted(enough: false)))
         #expect(read(.targeted, keycloak) == .rejected(.counted(enough: false)))

@@ -5,7 +5,10 @@ import Testing
 
 @testable import Broker
 
-/// Notices of other replicas close the cache, empty it, and reach listeners (guarantee 6).
+/// Notices of other replicas.
+///
+/// The notices empty the session cache and reach listeners. While their connection is broken, the cache is closed (guarantee
+/// 6).
 @Suite(.timeLimit(.minutes(1))) struct ReplicaNoticesTests {
     @Test(
         "A replica cannot receive notices → it caches nothing; it receives them again → it begins with an empty cache (SEC-129)"
@@ -55,7 +58,7 @@ import Testing
         #expect(try await look(1) == 0)
         #expect(try await look(2) == 1)
         #expect(try await look(2) == 1)
-        // A late answer, or the answer of a standby, has an older version.
+        // The store's answer may be late or come from a standby. So the broker ignores an answer with an older version.
         #expect(try await look(1) == 1)
         #expect(try await look(5) == 2)
         _ = try await broker.useCases.refreshTokens.refreshNow(live)
@@ -101,7 +104,8 @@ import Testing
         versions.known.withLock { $0[live.tokenDigest] = live.row.tokenVersion + 1 }
         try await ReplicaRefreshes(broker.context, versions).look()
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
-        // A refresh for another API leaves the session's own token as it is.
+        // A refresh for another API raises the row's version, but the session's own token stays the same. So listeners are not
+        // notified.
         _ = try await broker.useCases.fetchTargetToken.accessToken(for: live, at: TokenTarget(audience: "a"))
         versions.known.withLock { $0[live.tokenDigest] = live.row.tokenVersion + 2 }
         try await ReplicaRefreshes(broker.context, versions).look()

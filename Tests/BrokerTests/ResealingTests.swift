@@ -10,7 +10,7 @@ struct ResealingTests {
         try ring.rotated(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
     }
 
-    /// Makes steps until the work is done.
+    /// Calls `step` until all values are checked.
     private func finish(_ resealing: Resealing) async throws {
         while try await resealing.step() {}
     }
@@ -27,13 +27,14 @@ struct ResealingTests {
         #expect(try await first.begin().state == .running)
         #expect(try await second.begin().state == .elsewhere)
         #expect(try await second.step() == false)
-        // A second request goes on with the same work.
+        // Another request during the work lets the same work go on.
         #expect(try await first.begin().state == .running)
         try await finish(first)
         #expect(first.progress.state == .done)
         broker.clock.advance(.seconds(31))
         #expect(try await second.begin().state == .running)
-        // A process that stops normally releases its lease for the next process. It does not release another process's lease.
+        // If a process stops normally, it releases its own lease, so that the next process can begin. Another process's lease
+        // stays.
         try await first.stop()
         #expect(try await first.begin().state == .elsewhere)
         try await second.stop()
@@ -65,14 +66,14 @@ struct ResealingTests {
         #expect(done.state == .done && done.unopened == 0 && done.resealed == done.seen && done.resealed >= 15)
         let after = try await store.keyUse(exchangesSince: since.advanced(by: .seconds(1)))
         #expect(after == [vault.currentKeyID: done.resealed])
-        // The old key may be removed once no answer is repeated any more.
+        // An operator may remove the old key as soon as the broker no longer repeats an answer that this key has sealed.
         try vault.replace(ring: try newer.removing(old, now: WallTime(milliseconds: .max)))
         broker.context.cache.reset(open: true)
         for session in sessions {
             let view = try await broker.useCases.resumeSession.resume(session.token).view
             #expect(view.handle == session.session.handle)
         }
-        // The second run finds no work.
+        // All values already have the newest key.
         _ = try await resealing.begin()
         try await finish(resealing)
         #expect(resealing.progress.resealed == 0)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// The answer for a session that has just ended, and the effect of a clock's jump on a session in use.
+/// The broker's answer about a session that has just ended, and the effect of a clock's jump on a session in use.
 @Suite(.timeLimit(.minutes(1))) struct ResumeSessionTests {
     private static let idle = Duration.seconds(60)
 
@@ -53,7 +53,7 @@ import Testing
         let cached = try await first.useCases.resumeSession.resume(token)
         _ = try await second.useCases.resumeSession.use(token)
         await second.settled()
-        // The idle end in the cache has passed, and the cache entry is not yet five seconds old.
+        // The session in the cache has passed its idle end, but its cache entry is still younger than five seconds.
         first.clock.advance(.seconds(4))
         try await first.useCases.resumeSession.checkLives(cached.tokenDigest)
         let again = try await first.useCases.resumeSession.use(token)
@@ -66,7 +66,7 @@ import Testing
         let signedIn = try await broker.signIn()
         let handle = signedIn.session.handle
         let before = try #require(try await broker.store.session(handle: handle))
-        // The jump is too small to end the session.
+        // The jump is shorter than the session's remaining time, so the session still seems to be alive.
         let jump = Duration.seconds(2 * 86_400)
         broker.clock.jump(jump)
         _ = try await broker.useCases.resumeSession.use(signedIn.token)
@@ -76,7 +76,7 @@ import Testing
         try await believedSlide()
     }
 
-    /// Checks that the same use moves the idle end if the clock is trusted.
+    /// Checks the opposite: while the clock is trusted, the same use moves the idle end.
     private func believedSlide() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.signIn()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Broker
 
-/// Faults between two steps, each of which is correct on its own.
+/// Faults that appear only between two steps, although each step alone is correct.
 @Suite("Faults between two steps", .timeLimit(.minutes(2))) struct SeamTests {
     private func broker(
         _ store: InMemoryStore, own: ProviderProfile.Ownership = .subject, script: ScriptedProvider.Script = .init()
@@ -30,7 +30,7 @@ import Testing
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(1800)))
         let session = try await broker.signIn()
         #expect(session.session.idleExpiresAt == session.session.expiresAt)
-        // The cookie does not change from now on, so it has to last until the latest possible end.
+        // The cookie is set only once, so it has to last until the latest end that the session can have.
         #expect(session.endsAtLatest.since(session.session.createdAt) == .seconds(90 * 86_400))
         for _ in 0..<4 {
             broker.clock.advance(.seconds(1000))
@@ -82,7 +82,7 @@ import Testing
         try await eventually("the waiter has asked ten times") { store.failures(.claimExchange) <= 999_990 }
         clock.advance(broker.context.settings.waiterPatience)
         #expect(await first?.code == .storeUnavailable)
-        // The row of the lost claim exists until its owner releases it.
+        // The claim was made, but the store's answer about it was lost. The row stays until the process releases the claim.
         let key = broker.vault.index(.code, ["as", "code-1"])
         #expect(try await broker.store.exchange(key)?.outcome == .calling)
         store.fail(.claimExchange, [])
@@ -124,7 +124,7 @@ import Testing
         let other = try await cases.resumeSession.resume(try await broker.signIn(code: "c2").token)
         store.fail(.commitRefresh, Array(repeating: .refused, count: 1_000_000))
         #expect(await problem { try await cases.refreshTokens.refreshNow(held) }?.code == .storeUnavailable)
-        // A refresh waits while the store may be failing.
+        // If the last commit failed, a refresh has to wait, because the store may still be failing.
         #expect(await problem { try await cases.refreshTokens.refreshNow(other) }?.code == .storeUnavailable)
         #expect(broker.provider.refreshes == 1)
         broker.clock.advance(.seconds(1))
@@ -132,7 +132,7 @@ import Testing
         #expect(await problem { try await cases.refreshTokens.refreshNow(other) }?.code == .storeUnavailable)
         #expect(await problem { try await cases.refreshTokens.refreshNow(other) }?.code == .storeUnavailable)
         #expect(store.failures(.claimRefresh) == 0 && broker.provider.refreshes == 1)
-        // Now the store accepts claims again, and refuses only one row.
+        // The store now accepts claims again. It only refuses the commit of one row.
         broker.clock.advance(.seconds(1))
         _ = await problem { try await cases.refreshTokens.refreshNow(other) }
         #expect(broker.provider.refreshes == 2)
@@ -149,7 +149,7 @@ import Testing
     )
     func noted() async throws {
         let store = InMemoryStore()
-        // The log waits a moment, so that the test would notice an early answer.
+        // The event handler delays the write for a moment. So the test would notice if the broker answered too early.
         let answered = DispatchSemaphore(value: 0)
         let broker = try TestBroker(store: store) { event in
             if case .storeFailed = event { _ = answered.wait(timeout: .now() + .milliseconds(50)) }
@@ -172,8 +172,8 @@ import Testing
     )
     func fastClock() async throws {
         let registrar = ScriptedRegistrar()
-        // The slow clock is ten seconds before a new period of the callback's key. The fast clock is twenty seconds after its
-        // begin.
+        // The callback's key changes with each period. On the slow clock, the next period begins in ten seconds. On the fast
+        // clock, it began twenty seconds ago.
         let slow = try TestBroker(also: [registrar], clock: TestClock(ahead: .seconds(-10)))
         let fast = try TestBroker(
             store: slow.store, vault: slow.vault, also: [registrar], clock: TestClock(ahead: .seconds(20)))

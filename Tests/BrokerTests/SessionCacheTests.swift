@@ -3,9 +3,9 @@ import Testing
 
 @testable import Broker
 
-/// The session cache, which has two generations.
+/// The session cache, which keeps its entries in two generations (tables of different age).
 ///
-/// Ended sessions leave both, entries live for at most 5 s, and their number is bounded.
+/// Ended sessions are removed from both generations, entries stay for at most 5 s, and their number is bounded.
 @Suite(.timeLimit(.minutes(1))) struct SessionCacheTests {
     /// Sessions as a store returns them.
     private func sessions(_ count: Int) async throws -> [LiveSession] {
@@ -27,7 +27,8 @@ import Testing
     func olderGeneration() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()
-        // After a lifetime, the younger generation becomes the older one. This session is still in it.
+        // After five seconds, the younger generation becomes the older one. This session was kept in the younger one, so it is
+        // still found.
         _ = cache.lookUp(session.tokenDigest, at: .seconds(5))
         keep(session, in: cache, at: .seconds(9))
         #expect(cache.lookUp(session.tokenDigest, at: .seconds(11)).session != nil)
@@ -59,7 +60,7 @@ import Testing
             #expect(cache.count <= 2)
             #expect(cache.lookUp(session.tokenDigest, at: .seconds(100)).session != nil)
         }
-        // The older generation is part of the count.
+        // The entries of the older generation count, too.
         for (session, second) in zip(all, 104...108) {
             keep(session, in: cache, at: .seconds(second))
             #expect(cache.count <= 2)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// An upstream's own step-up challenge, compared with the session's sign-in.
+/// A step-up challenge that an upstream sends, compared with the session's sign-in.
 @Suite(.timeLimit(.minutes(1))) struct SignInCheckTests {
     @Test("An upstream demands an `acr` that the sign-in lacks → `step_up_required` with this demand")
     func unmet() async throws {
@@ -21,7 +21,9 @@ import Testing
         }
     }
 
-    /// A broker over a store that counts its reads, with a session whose sign-in has this `acr`.
+    /// A broker with a session whose sign-in has the given `acr`.
+    ///
+    /// Its store counts the reads.
     private func counted(
         _ contextClass: String, children: [ChildKind: ChildPolicy] = [:]
     ) async throws -> (broker: TestBroker, store: ScriptedStore, live: LiveSession) {

@@ -5,9 +5,11 @@ import Testing
 
 @testable import Broker
 
-/// Step-ups that meet refreshes, endings and other sessions between their steps.
+/// Step-ups during which a refresh, an ending or a call with another session happens.
 @Suite(.timeLimit(.minutes(1))) struct StepUpSeamTests {
-    /// Finishes a login after the user has shown a second factor.
+    /// Finishes the login of a step-up.
+    ///
+    /// The sign-in has the `acr` `mfa`.
     private func finish(
         _ broker: TestBroker, _ login: StartedLogin, presenting token: Secret?
     ) async throws -> SteppedUp {
@@ -74,7 +76,7 @@ import Testing
         }
         let refusal = await answer
         #expect(refusal?.code == .sessionEnded && refusal?.reason == .loggedOut)
-        // The outbox has the tokens of the session and of the step-up.
+        // The outbox has two token pairs: that of the session, and that of the step-up.
         #expect(try await memory.outboxCount() == 2)
         broker.clock.advance(.seconds(1))
         #expect(try await Revocations(broker.context).work() == 2)
@@ -95,7 +97,7 @@ import Testing
         #expect(store.answers.withLock { $0 } == [.committed, .takenAway])
         #expect(stepped.session.signIn.contextClass == "mfa")
         #expect(try await contextClass(broker, session) == "mfa")
-        // The outbox has only the former grant.
+        // The outbox has only the tokens of the former grant.
         broker.clock.advance(.seconds(1))
         #expect(try await Revocations(broker.context).work() == 1)
         let live = try await broker.useCases.resumeSession.resume(session.token)
@@ -154,7 +156,7 @@ import Testing
     }
 }
 
-/// A store in which a session ends immediately before its step-up is committed.
+/// A store that ends a session immediately before it commits the session's step-up.
 private final class EndsBeforeCommit: AroundStore {
     let base: any BrokerStore
     private let clock: TestClock
@@ -181,7 +183,7 @@ private final class EndsBeforeCommit: AroundStore {
     }
 }
 
-/// A store whose first answer to the commit of a step-up is lost.
+/// A store that commits a step-up, but whose first answer about the commit is lost.
 private final class LosesFirstAnswer: AroundStore {
     let base: any BrokerStore
     let answers = Mutex<[StepUpCommitResult]>([])

@@ -4,9 +4,10 @@ import Testing
 
 @testable import Broker
 
-/// Replicas use the store's clock.
+/// Replicas that use the store's clock.
 ///
-/// A session in use survives steps of the store's clock and of replicas' clocks (guarantee 3, decision 25).
+/// If the store's clock or a replica's clock is set to another time, a session in use must stay alive (guarantee 3, decision
+/// 25).
 @Suite(.timeLimit(.minutes(3))) struct StoreClockTests {
     private static let widget = ChildKind(unchecked: "widget")
 
@@ -35,7 +36,7 @@ import Testing
 
         var replicas: [TestBroker] { [first, second] }
 
-        /// Advances all clocks, and lets the replicas ask the database for its time.
+        /// Advances all clocks by some seconds, and lets each replica compare its clock with the database's clock.
         func advance(_ seconds: Int) async throws {
             database.advance(.seconds(seconds))
             for replica in replicas { replica.clock.advance(.seconds(seconds)) }
@@ -78,7 +79,7 @@ import Testing
         try await useForAWhile("stepped")
         moved.jump(.seconds(-seconds))
         try await useForAWhile("set right")
-        // From now on, the session is not used.
+        // From now on, the session is unused, so it lapses.
         for _ in 0..<20 { try await cluster.advance(35) }
         for broker in cluster.replicas { #expect(await use(broker, session.token)?.reason == .idleExpired) }
     }
@@ -99,7 +100,7 @@ import Testing
         #expect(await use(try await next(cluster, clock: cluster.database.now), session.token) == nil)
     }
 
-    /// Returns a process that begins now and has compared its clock once.
+    /// Returns a process that starts now and has compared its clock with the database's clock once.
     private func next(_ cluster: Cluster, clock: WallTime) async throws -> TestBroker {
         let next = try TestBroker(
             store: cluster.first.store, vault: cluster.first.vault, clock: TestClock(clock),
@@ -118,10 +119,10 @@ import Testing
         let session = try await cluster.first.signIn()
         let machine = cluster.database.now
         cluster.database.jump(.seconds(50))
-        // The machine's clock reveals the step.
+        // The machine's clock differs from the database's clock, so the process notices the step.
         #expect(await use(try await next(cluster, clock: machine), session.token) == nil)
-        // The machine's clock agrees with the database's, so the process cannot see the step itself. Another replica's note
-        // reports it.
+        // The machine's clock agrees with the database's clock, so the process cannot notice the step itself. Another replica
+        // has recorded the step in the store.
         let alike = try await next(cluster, clock: cluster.database.now)
         try await cluster.compare()
         try await ClockComparison(alike.context, #require(alike.context.shared)).look()

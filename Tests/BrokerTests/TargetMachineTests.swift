@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-/// The refresh machine for tokens of other APIs: tables of inputs and the action expected for each (guarantee 2).
+/// The refresh machine for tokens of other APIs, as tables of events and expected actions (guarantee 2).
 @Suite("The refresh machine for tokens of other APIs", .timeLimit(.minutes(1))) struct TargetMachineTests {
     typealias Machine = RefreshStateMachine
     typealias Input = MachineTable.Event
@@ -40,7 +40,8 @@ import Testing
                 (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
                 (read(4), .finish(.targetRefused)),
             ])
-        // The machine returns `targetRefused` although an older token is usable. Its caller decides whether to serve that token.
+        // The machine's result is `targetRefused`, although an older token is still usable. The caller of the machine decides
+        // whether it serves this token.
         try run(
             begun + [
                 (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
@@ -52,8 +53,8 @@ import Testing
         try run(begun + [(.rejected(.counted(enough: false)), .release(then: .unavailable))])
         try run(begun + [(.retryable, .release(then: .unavailable))])
         try run(begun + [(.lost, .call(confirming: true, .plain)), (.rejected(.invalidGrant), .condemn(.refreshLost))])
-        // Another process has stored its pair first. That pair may come from the same refresh token, so the target's token is
-        // fetched again.
+        // Another process has stored its token pair first. Perhaps both pairs come from the same refresh token. So the token
+        // for the API is fetched again.
         try run(begun + [(.refreshed, .commit), (.superseded, .readAgain), (read(4), .claim(version: 4))])
         try run(
             begun + [
@@ -148,7 +149,7 @@ import Testing
             (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
             (read(4, fresh: true, .version(7)), .finish(.useStored)),
         ])
-        // A step-up has dropped the target's row in the meantime, so its token is fetched again.
+        // A step-up has deleted the row of the token meanwhile, so the token is fetched again.
         try run([
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .targeted)), (.refreshed, .commit),
             (.superseded, .readAgain), (read(5), .claim(version: 5)),
@@ -163,7 +164,7 @@ import Testing
         try run(.targeted, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
         try run(.targeted, .forced(fromVersion: 5), [(read(5, fresh: true, .version(8)), .finish(.useStored))])
         try run(.targeted, .forced(fromVersion: 5), [(read(5), .claim(version: 5))])
-        // The session's own token, after a token for an audience has raised the row's version.
+        // The session's own token is wanted, after a refresh for another API has raised the row's version.
         try run(.plain, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
         try run(.plain, .forced(fromVersion: 5), [(read(9, fresh: true, .version(6)), .finish(.useStored))])
     }
@@ -191,7 +192,7 @@ import Testing
                 (.rejected(.invalidGrant), .call(confirming: false, .plain)),
                 (.rejected(.invalidGrant), .condemn(.grantRevoked)),
             ])
-        // Another process has the claim now, so the exchange is made again.
+        // Another process has claimed the row meanwhile, so the token exchange is made again.
         try run(
             .exchange, .expiring, begun + [(.exchanged, .keep), (.kept, .readAgain), (read(4), .claim(version: 4))])
         try run(.exchange, .expiring, [(read(refreshable: false), .claim(version: 3))])

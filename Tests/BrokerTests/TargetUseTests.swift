@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// Tokens for other APIs: their rows, their shared calls, and their events.
+/// The tokens for other APIs: their rows, the calls that several callers share, and the events.
 @Suite("Uses of tokens for other APIs", .timeLimit(.minutes(1))) struct TargetUseTests {
     private static func target(_ name: String) -> TokenTarget { TokenTarget(audience: name) }
     private static let exchange = TokenTarget(grant: .exchange, audience: "x")
@@ -62,7 +62,7 @@ import Testing
         let store = ScriptedStore(InMemoryStore(monotonic: clock.clock.monotonic))
         let broker = try TestBroker(store: store, clock: clock)
         let session = try await broker.signIn()
-        // The first read is the caller's, the second the refresh's own.
+        // The caller reads the row first. The second read belongs to the refresh, and fails.
         store.fails.withLock { $0 = { $0 == .targetToken && $1 == 2 } }
         #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .storeUnavailable)
         #expect(
@@ -106,7 +106,9 @@ import Testing
         #expect(try await isOver.value)
     }
 
-    /// Runs a job at once on the thread that enqueues it, so a task continues at the very moment when its wait ends.
+    /// An executor that runs a job at once on the thread that enqueues it.
+    ///
+    /// So a task continues at the same moment when its wait ends.
     private final class AtOnce: TaskExecutor {
         func enqueue(_ job: consuming ExecutorJob) {
             UnownedJob(job).runSynchronously(on: asUnownedTaskExecutor())

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-/// The meaning of the words in a Zephr failure (flow E).
+/// The meaning of Zephr's message in a callback that reports a failure (flow E).
 @Suite struct ZephrRefusalTests {
     @Test(
         "A Zephr failure message may mean something other than the user's refusal → `provider_error`",
@@ -44,12 +44,12 @@ import Testing
         ] { #expect(try await code(query: query) == .invalidCallback, "\(query)") }
     }
 
-    /// The problem code for a callback with this message.
+    /// Returns the problem code for a callback that reports a failure with this message.
     private func code(_ message: String) async throws -> ProblemCode? {
         try await code(query: "status=failure&" + FormPairs.encode([(name: "message", value: message)]))
     }
 
-    /// The problem code for a callback.
+    /// Returns the problem code for a callback with this query.
     private func code(query: String) async throws -> ProblemCode? {
         let broker = try TestBroker(also: [ScriptedRegistrar()])
         var input = ForwardCodeInput()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// Presence proofs: taking them after their check, at one replica and at several.
+/// The single use of presence proofs after their check, at one replica and at several.
 @Suite("Single use of presence proofs", .timeLimit(.minutes(1)))
 struct PresenceTakingTests {
     private let broker: TestBroker
@@ -13,7 +13,7 @@ struct PresenceTakingTests {
 
     init() throws { broker = try TestBroker() }
 
-    /// The proof check of one replica, with its own memory.
+    /// The proof check of one replica, which remembers used proofs in a memory of its own.
     private func replica(_ shared: TestSharedStore?) -> ProofCheck {
         let context = broker.context
         var settings = BrokerSettings()
@@ -91,7 +91,7 @@ struct PresenceTakingTests {
             for candidate in spent { group.addTask { #expect(await take(candidate, at: check) == "replayed") } }
             #expect(try await eventually { store.gate.waiting == 40 })
             store.gate.passNewcomers()
-            // The user's own proof arrives while a thief's used proofs wait.
+            // The user's own proof arrives while the proofs that a thief copied wait for the slow store.
             #expect(await take(try candidate("mine", at: check), at: check) == nil)
             store.gate.open()
             try await group.waitForAll()

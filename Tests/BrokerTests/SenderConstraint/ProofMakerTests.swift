@@ -91,7 +91,7 @@ struct ProofNoncesTests {
     }
 }
 
-/// The rule for the nonces of a call, as a table.
+/// The rule for repeating a call because of its nonce, as a table.
 @Suite("The number of times that a call with a proof is sent", .timeLimit(.minutes(1)))
 struct NonceExchangeTests {
     @Test(

@@ -2,7 +2,7 @@ import Broker
 
 /// A store with one forged row.
 ///
-/// An attacker has changed the session's place in a family, and its facts.
+/// An attacker has changed two things in the row of a session: its parent and place, and its sealed facts.
 final class RelatedStore: AroundStore {
     let base: any BrokerStore
     private let tokenDigest: Digest

@@ -5,7 +5,7 @@ import Synchronization
 
 /// A provider whose answers the test chooses.
 ///
-/// The calls are counted.
+/// The provider records the calls that it gets.
 final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, SessionEnding, LogoutTokenVerifying,
     TokenImporting, IDTokenTaking, EndpointOwning, CertificateShowing, Sendable
 {
@@ -13,18 +13,18 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var redeem: [ProviderFailure] = []
         var identify: [ProviderFailure] = []
         var refresh: [ProviderFailure] = []
-        /// The failures of the next calls with a target, in order.
+        /// The results of the next calls for another API, in order.
         ///
-        /// Nil means a successful answer.
+        /// A failure lets the call fail; nil lets it succeed.
         var targeted: [ProviderFailure?] = []
-        /// The reason why access tokens for targets are unusable; nil if they are usable.
+        /// The reason why the access tokens for other APIs are unusable; nil if the tokens are usable.
         var isOfNoUse: String?
         var exchanges: [TargetExchange] = []
-        /// Whether exchanged tokens that were requested with a proof are bound to its key.
+        /// Whether a token exchange with a proof returns a token that is bound to the proof's key.
         var exchangeBinds = true
-        /// Called at each refresh call.
+        /// Called when a refresh call arrives.
         ///
-        /// The closure changes the flight's memory as a real call does.
+        /// The closure may record in the flight's memory what the real code records while it sends a call.
         var meetsSending: @Sendable (RefreshSending) -> Void = { _ in }
         var revoke: [ProviderFailure] = []
         var endSession: [ProviderFailure] = []
@@ -34,53 +34,55 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var refusal: String?
         var scope: [String]?
         var refreshedScope: [String]?
-        /// Whether tokens that were requested with a proof are bound to its key.
+        /// Whether a token request with a proof returns tokens that are bound to the proof's key.
         var binds = true
-        /// The thumbprint of the certificate that the clients show.
+        /// The thumbprint of the client certificate that the broker shows for its clients.
         ///
-        /// Tokens of clients with `sender_constrained: mtls` are bound to it.
+        /// For clients with `sender_constrained: mtls`, tokens are bound to this certificate.
         var certificate: String?
         var issuer = IssuerExpectation(issuer: "https://as.example", demanded: true)
         var subject = "user-1"
         var sid: String?
         var tokenLifetime: Duration? = .seconds(3600)
         var refreshToken = true
-        /// The refresh token of a provider that never changes it.
+        /// The refresh token in every answer, if the provider never changes it; nil if each answer has a new one.
         var onlyRefreshToken: String?
         var signIn = SignInFacts()
-        /// The claims of the user that only the callback had.
+        /// The facts about the user that came only with the callback, so that they are unverified.
         var unverified: [(name: String, value: JSONValue)] = []
         var refreshTokenLifetime: Duration?
         var refreshedSubject = RefreshedSubject.absent
-        /// The access tokens that arrived with the examined id_tokens.
+        /// The access tokens that came together with the id_tokens that the provider was asked to check.
         var lookedAt: [String] = []
         var grants: [CodeGrant] = []
         var contexts: [IdentityContext] = []
         var requests: [AuthorizationRequest] = []
         var refreshes: [RefreshRequest] = []
-        /// The deadlines of the redeeming, identifying and refreshing calls.
+        /// The deadlines of the calls that redeem a code, ask for the user's identity, or refresh.
         var deadlines: [Duration] = []
         var revoked = 0
-        /// Access tokens whose revocation hangs while `hanging` is closed.
+        /// The access tokens whose revocation waits while the gate `hanging` is closed.
         var hangs: [String] = []
         var sessionsEnded = 0
         var logOutPage: String?
         var logOutPageHangs = false
-        /// The names in logout tokens.
+        /// The user, the `sid` and the clients that a logout token names.
         ///
-        /// Nil for `clients` means all clients.
+        /// If `clients` is nil, the token is for all clients.
         var logout: (subject: String?, sid: String?, clients: [ClientName]?) = ("user-1", nil, nil)
-        /// The failure of the next verifications of logout tokens, if any.
+        /// The failure of each check of a logout token; nil if the checks succeed.
         var logoutFailure: ProviderFailure?
         var sidIsUnusable = false
         var keyFetches = 0
-        /// The failures of the next id_tokens from apps; an empty list accepts.
+        /// The failures of the next checks of id_tokens that apps hand in.
+        ///
+        /// If the list is empty, the checks succeed.
         var idTokens: [ProviderFailure] = []
         var takesIDTokens = true
         var handed: [HandedIDToken] = []
         var importFault: FieldFault?
         var imports: [ImportRequest] = []
-        /// The remaining time of an outage that refuses calls.
+        /// The time until the provider accepts calls again, because its endpoint is failing; nil if the provider accepts calls.
         var refusesCallsFor: Duration?
         var places = 256
     }
@@ -88,15 +90,17 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     let profile: ProviderProfile
     let clock: TestClock
     let script: Mutex<Script>
-    /// The gate of redeem, refresh and exchange calls, which wait while it is closed.
+    /// The gate for calls that redeem a code, refresh or exchange a token.
+    ///
+    /// The calls wait while the gate is closed.
     let gate = Gate()
-    /// The gate for the call with a code.
+    /// The gate for calls that redeem a code.
     let redeeming = Gate()
-    /// The gate of the calls that ask who the user of new tokens is.
+    /// The gate for calls that ask who the user of new tokens is.
     let identifying = Gate()
-    /// The gate for the check of a refreshed token's subject.
+    /// The gate for checks of the subject in a refresh's answer.
     let looking = Gate()
-    /// The gate of the revocations of tokens in `hangs`.
+    /// The gate for revocations of the access tokens in `hangs`.
     let hanging = Gate()
 
     init(profile: ProviderProfile, clock: TestClock, script: Script = Script()) {
@@ -120,7 +124,9 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
 
     func certificate(of client: ClientName) -> String? { script.withLock { $0.certificate } }
 
-    /// Returns the tokens, bound to the certificate if the client requires it.
+    /// Returns the tokens.
+    ///
+    /// If the client requires it, the tokens are bound to the client's certificate.
     private func certified(_ tokens: TokenSet, _ client: ClientName, isCertified: Bool = false) -> TokenSet {
         guard isCertified || profile.client(client)?.senderConstraint == .mtls else { return tokens }
         return tokens.bound(to: certificate(of: client))
@@ -313,9 +319,9 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         return tokens
     }
 
-    /// Waits at the gates.
+    /// Waits until each of the gates is open.
     ///
-    /// If its task was cancelled, the call is lost, as on a real connection.
+    /// If the call's task is cancelled meanwhile, its answer is lost, as on a real connection.
     private func pass(_ gates: Gate...) async throws(ProviderFailure) {
         for gate in gates { await gate.pass() }
         if Task.isCancelled { throw .lost(detail: "the call's task was cancelled") }
@@ -335,7 +341,9 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     var refreshes: Int { script.withLock { $0.refreshes.count } }
 }
 
-/// A gate that a test may close and open.
+/// A gate that a test closes and opens.
+///
+/// Calls wait while the gate is closed.
 final class Gate: Sendable {
     private struct State {
         var closed = false
@@ -346,9 +354,9 @@ final class Gate: Sendable {
 
     func close() { state.withLock { $0.closed = true } }
 
-    /// Lets later callers pass.
+    /// Lets the calls that arrive from now on pass.
     ///
-    /// Callers that already wait go on waiting.
+    /// Calls that already wait go on waiting.
     func passNewcomers() { state.withLock { $0.closed = false } }
 
     func open() {

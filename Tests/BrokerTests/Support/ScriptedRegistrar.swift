@@ -4,13 +4,14 @@ import Synchronization
 
 /// A Zephr whose answers the test chooses.
 ///
-/// The calls are counted.
+/// The provider records the calls that it gets.
 final class ScriptedRegistrar: PartialRegistering, Sendable {
     struct Script: Sendable {
         var outcome: RegistrationOutcome = .stateInvalid
         var registers = 0
         var fieldsAsked = 0
-        /// The failures of the next requests for an account and for fields.
+        /// The failures of the next calls: `account` for calls that ask for the user's account, `fields` for calls that ask for
+        /// the missing attributes.
         var account: [ProviderFailure] = []
         var fields: [ProviderFailure] = []
     }

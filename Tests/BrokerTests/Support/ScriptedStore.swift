@@ -5,7 +5,9 @@ import Synchronization
 final class ScriptedStore: AroundStore {
     let base: any BrokerStore
     private let counts = Mutex<[StoreOperation: Int]>([:])
-    /// Whether an operation fails, by its kind and its number; the first of a kind is number 1.
+    /// Returns whether an operation fails.
+    ///
+    /// The arguments are its kind and its number; the first operation of a kind has the number 1.
     let fails = Mutex<@Sendable (StoreOperation, Int) -> Bool>({ _, _ in false })
 
     init(_ base: any BrokerStore) { self.base = base }

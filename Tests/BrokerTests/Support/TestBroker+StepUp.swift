@@ -17,7 +17,7 @@ extension TestBroker {
         return try await useCases.startLogin.start(input)
     }
 
-    /// Finishes a login that steps a session up, with a session's token.
+    /// Finishes the login of a step-up, with the token of a session.
     func finishStepUp(
         _ login: StartedLogin, presenting token: Secret?, code: String = "code-2"
     ) async throws -> SteppedUp {
@@ -31,14 +31,14 @@ extension TestBroker {
         return stepped
     }
 
-    /// Steps a session up with a code.
+    /// Starts and finishes a step-up of a session, with this code.
     func stepUp(
         _ session: SignedIn, _ demand: StepUpDemand = .mfa, code: String = "code-2"
     ) async throws -> SteppedUp {
         try await finishStepUp(try await startStepUp(session, demand), presenting: session.token, code: code)
     }
 
-    /// Sets the sign-in of the provider's next answers.
+    /// Sets the `acr` and the time of the sign-in in the provider's next answers.
     func signsIn(_ contextClass: String, secondsAgo: Int64 = 0) {
         let at = clock.now.since(WallTime(seconds: 0)).wholeSeconds - secondsAgo
         provider.script.withLock { $0.signIn = SignInFacts(contextClass: contextClass, authenticatedAt: at) }

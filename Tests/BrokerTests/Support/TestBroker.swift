@@ -65,7 +65,7 @@ struct TestBroker: Sendable {
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
     }
 
-    /// The number of `loginBurned` events.
+    /// The number of logins that were burned, according to the events.
     var burned: Int {
         events.all.filter { if case .loginBurned = $0 { true } else { false } }.count
     }
@@ -117,9 +117,9 @@ final class EventLog: Sendable {
     var all: [BrokerEvent] { events.withLock { $0 } }
 }
 
-/// Returns the problem that `body` throws, or nil.
+/// Returns the problem that `body` throws; nil if `body` succeeds.
 ///
-/// Any other error fails the test.
+/// If `body` throws another error, the test fails.
 func problem(_ body: () async throws -> some Any) async -> BrokerProblem? {
     do {
         _ = try await body()

@@ -2,12 +2,12 @@ import Broker
 import BrokerTestSupport
 import Synchronization
 
-/// A shared store.
+/// A store that several replicas share.
 ///
-/// The test chooses its time, its versions, and the notices of other replicas.
+/// The test chooses the store's time, the sessions' versions, and the notices of other replicas.
 final class TestSharedStore: SharedStore {
     private let clock: TestClock
-    /// The store's time minus the time of the test's clock.
+    /// The lead of the store's clock over the test's clock.
     private let ahead: Duration
     let isAway = Mutex(false)
     /// Whether the database's server runs on another machine.
@@ -35,9 +35,9 @@ final class TestSharedStore: SharedStore {
     /// Delivers a notice of another replica to the broker.
     func say(_ notice: EndingNotice) { handler.withLock { $0 }?(notice) }
 
-    /// The used proofs, with the time until which the store remembers each of them.
+    /// The used proofs, with the time until when the store keeps the record of each.
     private let proofs = Mutex<[Digest: WallTime]>([:])
-    /// A gate that delays the takers of proofs, as a slow store does.
+    /// A gate that delays the calls that use up a proof, as a slow store does.
     let gate = Gate()
 
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool {

@@ -123,7 +123,7 @@ final class RefusedTargets {
 
     /// Forgets the targets that were refused to a session.
     ///
-    /// Its user has signed in again, and may have agreed to these targets.
+    /// The session's user has signed in again, and may have agreed to these targets.
     func forget(_ session: Digest) { refused = refused.filter { $0.key.session != session } }
 
     /// Returns whether a call requests a target too soon after the provider refused this target to the same session.

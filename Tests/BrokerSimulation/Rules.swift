@@ -195,7 +195,7 @@ final class Rules: @unchecked Sendable {
 
     /// Judges the session that a process used for a call.
     ///
-    /// Its version must be as new as in the last notice that arrived before the call.
+    /// The session's version must be as new as in the last notice that arrived before the call.
     func served(_ row: SessionRow, by process: SimulatedProcess, askedAt: Int) {
         let told =
             notified[Place(process, row.tokenDigest), default: []].filter { $0.at < askedAt }.map(\.number).max() ?? 0

@@ -2,9 +2,7 @@
 ///
 /// The case selects weather in which the simulation finds this fault.
 package enum Scenario: String, CaseIterable, Sendable {
-    /// The provider calls of one claim have no common deadline.
-    ///
-    /// So the claim lapses while its owner is still calling.
+    /// A claim lapses while its owner is still calling the provider, because the calls of the claim have no common deadline.
     case callsOutliveTheirClaim
     /// A process takes over a claim and then releases it.
     ///
@@ -72,9 +70,7 @@ package enum Scenario: String, CaseIterable, Sendable {
     ///
     /// Processes die after a nonce was refused, before they repeat the call.
     case noncesChange
-    /// The provider binds tokens to a key.
-    ///
-    /// But in some refreshes, it returns an access token that is bound to no key.
+    /// The provider binds tokens to a key, but some refreshes return an access token that is bound to no key.
     case bearerAnswers
     /// The provider binds its tokens to the broker's client certificate.
     ///

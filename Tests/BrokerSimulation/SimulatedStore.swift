@@ -3,7 +3,7 @@ import BrokerTestSupport
 
 /// One process's connection to the shared store.
 ///
-/// Its answers can be late or lost, and writes can fail or remain in doubt.
+/// The store's answers can be late or lost, and writes can fail or remain in doubt.
 final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     let process: SimulatedProcess
     let world: Simulation

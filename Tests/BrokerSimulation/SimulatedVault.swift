@@ -2,7 +2,7 @@ import Broker
 
 /// A vault for simulations.
 ///
-/// Its random numbers come from the seed, and its digests are quick to compute.
+/// The vault's random numbers come from the seed, and its digests are quick to compute.
 ///
 /// A sealed record is not encrypted, but it opens only for its own row and kind.
 struct SimulatedVault: Vault {

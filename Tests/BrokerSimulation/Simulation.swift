@@ -291,7 +291,7 @@ package final class Simulation: @unchecked Sendable {
 
     /// Notes a committed refresh.
     ///
-    /// Its tokens must not belong to a grant that a step-up has replaced.
+    /// The refresh's tokens must not belong to a grant that a step-up has replaced.
     func refreshed(_ commit: RefreshCommit) {
         if let token = refreshToken(commit.tokens, of: commit.tokenDigest),
             let family = authority.named(token)?.family, let own = families[commit.tokenDigest], own !== family
@@ -470,9 +470,7 @@ package final class Simulation: @unchecked Sendable {
     /// Notes that a user was told for good to sign in again, because a code was refused.
     func refused(_ code: String) { refusedCodes.insert(code) }
 
-    /// Notes that a later step-up of the same session was stored first.
-    ///
-    /// So the grant of this earlier step-up has to end.
+    /// Notes that the grant of a step-up has to end, because a later step-up of the same session was stored first.
     func overtaken(_ row: OutboxRow, of session: Digest) {
         guard let token = refreshToken(row.tokens, of: row.boundTo), let (family, number) = authority.named(token),
             number == 0

@@ -147,7 +147,7 @@ struct Weather {
     var repeatsNewest = 0.0
     /// The shortest time between two forced refreshes, in seconds.
     ///
-    /// A short time allows more of them in a run.
+    /// A short time allows more forced refreshes in a run.
     var forcedPause = 0
     /// The sign-in of a step-up is weaker than the demand.
     var weakSignIns = 0.0

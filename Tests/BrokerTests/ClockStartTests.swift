@@ -6,7 +6,7 @@ import Testing
 
 /// A process that starts while the machine's wall clock is wrong.
 ///
-/// Its sessions must survive, and it must store only right times.
+/// The sessions must survive, and the process must store only right times.
 @Suite(.timeLimit(.minutes(2))) struct ClockStartTests {
     private static let day = Duration.seconds(86_400)
 
@@ -28,7 +28,7 @@ import Testing
 
     /// Starts another broker process on the same store.
     ///
-    /// Its clock is ahead by `ahead`.
+    /// The new process's clock is ahead by `ahead`.
     private func restarted(_ broker: TestBroker, ahead: Duration) throws -> TestBroker {
         let clock = TestClock(ahead: ahead)
         return try TestBroker(

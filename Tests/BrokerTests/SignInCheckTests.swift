@@ -23,7 +23,7 @@ import Testing
 
     /// A broker with a session whose sign-in has the given `acr`.
     ///
-    /// Its store counts the reads.
+    /// The broker's store counts the reads.
     private func counted(
         _ contextClass: String, children: [ChildKind: ChildPolicy] = [:]
     ) async throws -> (broker: TestBroker, store: ScriptedStore, live: LiveSession) {

@@ -5,7 +5,7 @@ package struct ClockComparison: Sendable {
 
     /// The longest time that the store may take to answer.
     ///
-    /// If it takes longer, its answer is ignored.
+    /// If the store takes longer, its answer is ignored.
     private static let patience = Duration.seconds(2)
     /// The error that is assumed for a comparison, even if the store answered faster.
     private static let leastError = Duration.milliseconds(5)

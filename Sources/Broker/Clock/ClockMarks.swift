@@ -1,6 +1,6 @@
 /// The times that the store has recorded.
 ///
-/// With them, a process judges whether its clock is right.
+/// From these times, a process judges whether its clock is right.
 ///
 /// Each time is a row in the table of leases, although it is no lease. Therefore every engine and every copy of a store has
 /// these times.

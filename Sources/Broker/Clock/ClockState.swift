@@ -264,9 +264,7 @@ struct ClockState: Sendable {
     /// Processes that begin later read the step there.
     mutating func stepIsNoted() { hasUnnotedStep = false }
 
-    /// Another process has recorded a step of the database's clock at `time`.
-    ///
-    /// So lapses are judged later for a day after the step.
+    /// Judges lapses later for a day, because another process has recorded a step of the database's clock at `time`.
     mutating func hear(steppedAt time: WallTime, at moment: Duration) {
         let rest = Self.slackLasts - self.time(at: moment).since(time)
         if rest > .zero { slackUntil = max(slackUntil ?? moment, moment + min(rest, Self.slackLasts)) }

@@ -91,7 +91,7 @@ package final class ClockWatch: Sendable {
 
     /// Returns whether the machine's clock differs from the store's clock by more than a minute.
     ///
-    /// If so, this replica leaves work that depends on the time to other replicas.
+    /// If the clocks differ, this replica leaves work that depends on the time to other replicas.
     package func isOff(_ clock: BrokerClock) -> Bool { look(clock) { state, _ in state.isOff } }
 
     /// The time by which the machine's clock is ahead of the store's clock; nil before the first comparison.
@@ -118,9 +118,7 @@ package final class ClockWatch: Sendable {
     var hasUnnotedStep: Bool { state.withLock { $0.hasUnnotedStep } }
     func stepIsNoted() { state.withLock { $0.stepIsNoted() } }
 
-    /// Another process has recorded in the store that the store's clock was stepped at `time`.
-    ///
-    /// So lapses are judged later for a day.
+    /// Judges lapses later for a day, because another process has recorded a step of the store's clock at `time`.
     func hear(steppedAt time: WallTime, _ clock: BrokerClock) {
         look(clock) { state, moment in state.hear(steppedAt: time, at: moment) }
     }
@@ -173,7 +171,7 @@ package final class ClockWatch: Sendable {
 
     /// Whether evidence has shown in this process that the clock is right.
     ///
-    /// If so, the store's mark may be moved back.
+    /// The store's mark may be moved back only after such evidence.
     var isProven: Bool { state.withLock { $0.isProven } }
 
     func markIs(_ time: WallTime) { state.withLock { $0.markIs(time) } }

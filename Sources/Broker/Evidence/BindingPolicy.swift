@@ -7,7 +7,7 @@ package struct BindingPolicy: Sendable, Equatable {
         case off
         /// The proof of a sign-in is checked and counted as under `enforce`.
         ///
-        /// But a sign-in is never refused because of its proof, and the session is unbound.
+        /// The sign-in is accepted even if the proof is bad, and the session is unbound.
         case observe
         /// A sign-in without a good proof is refused.
         ///

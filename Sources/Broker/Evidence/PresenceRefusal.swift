@@ -6,7 +6,7 @@ package struct PresenceRefusal: Sendable, Equatable {
     package let isBound: Bool
     /// Whether the call was made with a child session.
     ///
-    /// If so, the app has to repeat the call with the parent session, because only the parent has a presence key.
+    /// For a child, the app has to repeat the call with the parent session, because only the parent has a presence key.
     package let isOfParent: Bool
 
     package init(_ refusal: ProofRefusal, isBound: Bool = true, isOfParent: Bool = false) {

@@ -5,7 +5,8 @@ package struct ProofOrigins: Sendable, Equatable {
     private let origins: Set<String>
     /// The scheme of `publicURL` if its host is a loopback name or address; nil otherwise.
     ///
-    /// If it is set, a proof may name any loopback host, because phone emulators call the broker by several loopback names.
+    /// If `publicURL` is such an address, a proof may name any loopback host, because phone emulators call the broker by
+    /// several loopback names.
     private let loopbackScheme: Substring?
 
     /// Creates the origins of a broker: that of `publicURL`, and one for each name in `hosts` with the scheme of `publicURL`.

@@ -131,7 +131,7 @@ package struct ProofNonce: Sendable, Hashable {
 
     /// Whether the period of the nonce's issue has ended, so that the nonce is in the second and last period of its life.
     ///
-    /// If so, the broker's answer contains a new nonce.
+    /// In the second period, the broker's answer contains a new nonce.
     package let isAging: Bool
 
     /// Returns the nonce that the broker issues at a given time.

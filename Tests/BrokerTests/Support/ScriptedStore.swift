@@ -7,7 +7,7 @@ final class ScriptedStore: AroundStore {
     private let counts = Mutex<[StoreOperation: Int]>([:])
     /// Returns whether an operation fails.
     ///
-    /// The arguments are its kind and its number; the first operation of a kind has the number 1.
+    /// The arguments are the operation's kind and number; the first operation of a kind has the number 1.
     let fails = Mutex<@Sendable (StoreOperation, Int) -> Bool>({ _, _ in false })
 
     init(_ base: any BrokerStore) { self.base = base }

@@ -1,8 +1,8 @@
 package import Broker
 
-/// Returns the certificate that is shown with a client's tokens; nil in two cases: the client has no certificate; or the
-/// present token and the client's new tokens are unbound.
+/// Returns the certificate for the connections that carry a client's tokens; nil if the client has none.
 ///
-/// `isBound` is true if the present token is bound to a certificate.
+/// Also returns nil if the session's token is unbound, and the client's configuration binds no new tokens. `isBound` is true if
+/// the session's token is bound to a certificate.
 package typealias ClientCertificates =
     @Sendable (_ provider: ProviderName, _ client: ClientName, _ isBound: Bool) -> RelayCertificate?

@@ -194,7 +194,7 @@ struct ExchangeRunner: Sendable {
 struct ExchangePlan: Sendable {
     /// The provider call of the exchange, which is made at most once.
     enum Call: Sendable {
-        /// Redeem a code (flows A, B and C, native codes).
+        /// Redeem a code of flow A, B or C, or a code from the provider's native SDK.
         case code(CodeGrant, IdentityContext)
         /// Look up the user of a Zephr session, and take the session over.
         case zephrSession(Secret)

@@ -1,6 +1,6 @@
-/// The limit on the sessions of one shop with one client, if each device owns only its session (`own: device`).
+/// The limit on the sessions of one subject with one client, if each device owns only its session (`own: device`).
 ///
-/// The shop is then the subject of these sessions.
+/// The subject is then a shop (a merchant of Clover), which all its devices share.
 ///
 /// A further session is refused. Ending the oldest session instead would sign out another device.
 struct SessionCap: Sendable {

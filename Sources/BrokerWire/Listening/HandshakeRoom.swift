@@ -10,7 +10,9 @@ import Synchronization
 package final class HandshakeRoom: Sendable {
     private struct State {
         var next = 0
-        /// The closures that end each handshake, in the order in which the handshakes began.
+        /// For each handshake, the closure that ends it.
+        ///
+        /// The keys are numbers, which grow in the order of the beginnings.
         var leaving: [Int: @Sendable () -> Void] = [:]
         var oldest = 0
     }

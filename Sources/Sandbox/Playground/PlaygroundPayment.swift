@@ -8,7 +8,7 @@ enum PlaygroundPayment: Int, Sendable {
     /// The path at the relay for this payment.
     var target: String { "/v1/relay/shop/payments" + (self == .large ? "/large" : "") }
 
-    /// The amount in words.
+    /// The amount as text, for example `5 €`.
     var title: String { "\(rawValue) €" }
 }
 

@@ -54,8 +54,8 @@ struct SQLiteAddressTests {
             ("sqlite:data/50%-off.db", "data/50%-off.db"), ("sqlite:files/x.db", "files/x.db"),
         ])
     func plain(_ url: String, _ path: String) throws {
-        // SQLAlchemy reads the path after three slashes as relative. So a URL with three slashes has a warning if the folder,
-        // here `/data`, is missing.
+        // The broker reads three slashes as the absolute path `/data/x.db`. SQLAlchemy reads the relative path `data/x.db`,
+        // so an operator may mean that one. Therefore a missing folder `/data` has a warning.
         let warned = url == "sqlite:///data/x.db"
         #expect(Self.problems(url).map(\.severity) == (warned ? [.warning] : []), "\(Self.problems(url))")
         let text = ConfigurationFixture.minimal.replacingFirst(

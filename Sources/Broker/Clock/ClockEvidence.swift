@@ -11,8 +11,8 @@ struct ClockEvidence: Sendable {
     private var lastHeard: [ClockWitness: Duration] = [:]
     /// The moment since which at least one witness other than the database has confirmed the clock without a break.
     ///
-    /// The database always needs a second witness, for two reasons: the time that is in doubt comes from its clock; and its
-    /// server may run on this machine.
+    /// The database always needs a second witness, because the time in doubt comes from the database's clock. The database's
+    /// server may also run on this machine.
     private var since: Duration?
 
     mutating func confirm(_ witness: ClockWitness, at moment: Duration) {
@@ -48,8 +48,8 @@ struct ClockEvidence: Sendable {
 
     /// Returns whether the evidence is enough to end a doubt.
     ///
-    /// Evidence is enough in two cases: two witnesses confirm the clock; or one witness other than the database does, and for
-    /// an hour there always was such a witness.
+    /// Two witnesses are always enough. One witness is enough if it is not the database, and if there has been such a witness
+    /// at every moment of the last hour.
     func isEnough(at moment: Duration) -> Bool {
         let heard = witnesses(at: moment)
         guard heard.count < 2 else { return true }

@@ -107,9 +107,9 @@ struct ClockState: Sendable {
 
     /// Returns the best estimate, with the present knowledge, of the time at an earlier moment.
     ///
-    /// If the clock is in doubt, the result is computed from the clock's last reading before the jump, and is at most two
-    /// minutes later than this reading predicts. If this reading is unknown, the result is at least the last time that the
-    /// store has recorded.
+    /// If the clock is in doubt, the result is computed from the clock's last reading before the jump. It is at most two minutes
+    /// later than this reading predicts. If this reading is unknown, the result is at least the last time that the store has
+    /// recorded.
     func time(of past: Duration, at moment: Duration) -> WallTime {
         guard isDoubted(moment), store == nil, !evidence.isAny(at: moment) else { return time(at: past) }
         if let course {
@@ -317,8 +317,8 @@ struct ClockState: Sendable {
 
     /// Adds the kernel's report about a time service to the evidence.
     ///
-    /// A restored snapshot still reports that the kernel is synchronised. So the report counts in two cases only: the kernel
-    /// became synchronised after the doubt began; or the machine was booted after the last time that the store has recorded.
+    /// A restored snapshot still reports that the kernel is synchronised. So the report counts if the kernel became synchronised
+    /// after the doubt began. It also counts if the machine was booted after the last time that the store has recorded.
     mutating func kernelSays(isSynchronised: Bool, at moment: Duration) {
         guard isOpen(moment) else { return }
         if !isSynchronised { hasSeenUnsynchronised = true }

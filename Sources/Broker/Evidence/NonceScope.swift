@@ -4,9 +4,8 @@ import Synchronization
 ///
 /// A process accepts only nonces with the name of its own scope.
 ///
-/// In two cases, the names differ or agree: if each process remembers used proofs alone, each process has a name of its own, so
-/// only one process accepts a proof; if the processes share a store that remembers used proofs, the name is empty for all of
-/// them.
+/// If each process remembers used proofs alone, each process has a name of its own. So only one process accepts a proof. If the
+/// processes share a store that remembers used proofs, all of them have the empty name.
 ///
 /// The type also keeps the computed HMACs.
 package final class NonceScope: Sendable, ExpressibleByStringLiteral {

@@ -93,8 +93,8 @@ package struct PresenceCheck: Sendable {
 extension ProofCheck {
     /// Verifies the signature of a presence proof, and uses up the proof, so that each replica refuses a second use.
     ///
-    /// A proof for a safe method is used up, too, because the proof expresses the user's decision, and a read may be as
-    /// valuable as a write.
+    /// A proof for a safe method is used up, too. The proof expresses the user's decision, and a read may be as valuable as a
+    /// write.
     ///
     /// The age of the nonce is checked a second time. Since the first check, the broker may have waited for the request's body
     /// or for an access token. If the nonce is now too old, the broker may have forgotten used proofs with this nonce, so the

@@ -6,8 +6,9 @@ package enum ProofRefusal: Error, Sendable, Hashable, CaseIterable {
     case required
     /// The proof's nonce was never issued by the broker, or is too old.
     case nonce
-    /// The proof has the wrong size, structure, `typ` or `crit`; a member is missing, repeated or of a wrong type; or the `jwk`
-    /// is not a public P-256 key.
+    /// The proof has the wrong size, structure, `typ` or `crit`, or its `jwk` is no public P-256 key.
+    ///
+    /// This case also covers a member that is missing, repeated or of a wrong type.
     case malformed
     /// `alg` differs from ES256.
     case algorithm

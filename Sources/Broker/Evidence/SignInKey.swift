@@ -1,7 +1,8 @@
 /// The device key in a sign-in request, and how far the proof of this key was checked.
 enum SignInKey: Sendable {
-    /// The sign-in is without a device key, for one of two reasons: the client's mode is `off`; or the mode is `observe`, and
-    /// the proof is missing or bad.
+    /// The sign-in is without a device key.
+    ///
+    /// Either the client's mode is `off`, or the mode is `observe` and the proof is missing or bad.
     case none
     /// The proof has passed all checks except that of its signature.
     ///

@@ -44,8 +44,8 @@ final class KeySet: Sendable {
     /// Returns the keys to try.
     ///
     /// A key is suitable if it fits the token's algorithm.
-    /// - A token with a `kid`: the suitable keys with that `kid`, at most four. If the set has none, the suitable key without
-    ///   a `kid`, if exactly one exists.
+    /// - A token with a `kid`: the suitable keys with that `kid`, at most four.
+    /// - A token with a `kid` that is missing in the set: the suitable key without a `kid`, if exactly one exists.
     /// - A token without a `kid`: the suitable key, if exactly one exists.
     func candidates(_ token: CompactToken) -> [Int] {
         let fitting = keys.indices.filter { keys[$0].fits(token.algorithm) }

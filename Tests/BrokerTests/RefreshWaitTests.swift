@@ -17,8 +17,13 @@ import Testing
         return (broker, session, try await broker.useCases.resumeSession.resume(session.token))
     }
 
-    private func ask(_ broker: TestBroker, _ live: LiveSession) async -> BrokerProblem? {
-        await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+    private func ask(
+        _ broker: TestBroker, _ live: LiveSession, _ target: TokenTarget? = nil
+    ) async -> BrokerProblem? {
+        await problem {
+            guard let target else { return try await broker.useCases.refreshTokens.accessToken(for: live) }
+            return try await broker.useCases.fetchTargetToken.accessToken(for: live, at: target)
+        }
     }
 
     @Test(
@@ -96,6 +101,37 @@ import Testing
         #expect(broker.provider.refreshes == 1)
         broker.clock.advance(.seconds(31))
         #expect(await ask(broker, live)?.reason == .refreshLost)
+    }
+
+    @Test(
+        "A caller has waited for the refresh of another API's token → its own refresh still has 20 s",
+        .timeLimit(.minutes(1))
+    )
+    func wholeTime() async throws {
+        let (broker, _, live) = try await expired(.init())
+        broker.provider.gate.close()
+        async let other = ask(broker, live, TokenTarget(audience: "a"))
+        try await eventually("the other API's refresh is at the provider") { broker.provider.gate.waiting == 1 }
+        async let own = ask(broker, live)
+        try await eventually("a caller waits") {
+            broker.events.all.contains { if case .refreshWaited = $0 { true } else { false } }
+        }
+        broker.clock.advance(.seconds(9))
+        broker.provider.gate.open()
+        broker.provider.gate.close()
+        try await eventually("the session's own refresh is at the provider") { broker.provider.gate.waiting == 1 }
+        #expect(await other == nil)
+        broker.clock.advance(.seconds(13))
+        // The refresh answers late callers before it renews its claim.
+        let row = try #require(try await broker.store.session(tokenDigest: live.tokenDigest))
+        let claim = RefreshClaim(
+            tokenDigest: live.tokenDigest, tokenVersion: row.tokenVersion,
+            name: ClaimID(random: try broker.vault.random(16)), lifetime: .seconds(25), now: broker.clock.now)
+        try await eventually("the refresh has renewed its claim") {
+            if case .busy(let rest) = try await broker.store.claimRefresh(claim) { rest > .seconds(20) } else { false }
+        }
+        broker.provider.gate.open()
+        #expect(await own == nil)
     }
 
     @Test(

@@ -14,7 +14,7 @@ import Testing
 
     /// Signs in, lets the token expire, and attempts a refresh every two minutes.
     ///
-    /// Another user signs in before the attempt number `grantBefore`.
+    /// Another user signs in one minute before the attempt number `grantBefore`.
     private func answers(
         _ broker: TestBroker, tries: Int, grantBefore: Int
     ) async throws -> [BrokerProblem?] {
@@ -23,8 +23,9 @@ import Testing
         let live = try await broker.useCases.resumeSession.resume(session.token)
         var answers: [BrokerProblem?] = []
         for number in 0..<tries {
+            broker.clock.advance(.seconds(60))
             if number == grantBefore { _ = try await broker.signIn(code: "c2") }
-            broker.clock.advance(.seconds(120))
+            broker.clock.advance(.seconds(60))
             answers.append(await problem { try await broker.useCases.refreshTokens.accessToken(for: live) })
         }
         return answers
@@ -83,6 +84,15 @@ import Testing
         broker.clock.advance(.seconds(120))
         let next = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
         #expect(next?.reason == .grantRevoked)
+    }
+
+    @Test(
+        "The provider grants one call after a session's first refusal, and then refuses all for ten minutes → the session stays"
+    )
+    func failsAgain() async throws {
+        let broker = try refused(OAuthError(status: 401, code: ""))
+        let answers = try await answers(broker, tries: 6, grantBefore: 1)
+        #expect(answers.allSatisfy { $0?.code == .providerUnavailable })
     }
 
     @Test("Three refusals that count against the grant come within less than five minutes → the session stays")

@@ -42,7 +42,7 @@ struct PairRequest {
         } catch {
             let failure = isOthers || showsAnother() ? error.doubted(.otherCertificate) : error
             tell(of: failure)
-            throw failed(failure, grantsOthers: grantsOthers)
+            throw failed(failure, begun: begun, grantsOthers: grantsOthers)
         }
     }
 
@@ -95,15 +95,20 @@ struct PairRequest {
 
     // MARK: Failures
 
-    private func failed(_ failure: ProviderFailure, grantsOthers: Bool) -> RefreshCallFailure {
+    private func failed(
+        _ failure: ProviderFailure, begun: Duration, grantsOthers: Bool
+    ) -> RefreshCallFailure {
         let isEnough =
             turn.grant.emptyRefusals + 1 >= Self.countedRefusals && turn.grant.emptyFor >= Self.countedPeriod
         let reading = RefusalReading(
             call: call, isConfirming: turn.isConfirming, mayBeSpent: turn.sending.mayBeSpent,
             isEnough: grantsOthers && isEnough, hasRefreshToken: true)
+        let meaning = reading.input(for: failure)
+        if case .rejected(.counted) = meaning {
+            context.memory.answers.refused(stored.provider, stored.client, begun: begun)
+        }
         let isLost = if case .lost = failure { true } else { false }
-        return RefreshCallFailure(
-            failure, means: reading.input(for: failure), isAnswerLost: isLost || turn.sending.mayBeSpent)
+        return RefreshCallFailure(failure, means: meaning, isAnswerLost: isLost || turn.sending.mayBeSpent)
     }
 
     /// Emits the event for a refusal that concerns the broker's proof, or that follows a refused proof.

@@ -28,31 +28,49 @@ final class ProcessMemory: Sendable {
     }
 }
 
-/// For each client, the moment at which the last token call began that the provider granted to this process.
+/// For each client, the provider's last answers to this process: when the last granted and the last refused token call began.
 ///
 /// Refusals that may mean a dead grant end a session only if the provider granted a token call of the same client meanwhile
-/// (guarantee 2). The granted call has to begin after the first refusal and end before the last refused call was sent.
+/// (guarantee 2). The granted call has to begin after the first refusal, and no call that began later may have been refused
+/// like this. It also has to end before the last refused call was sent.
 ///
-/// A call that began before the first refusal proves nothing about the time since then, even if its answer arrives late.
+/// A call that began before the first refusal proves nothing about the time since then, even if its answer arrives late. A grant
+/// that was followed by refusals proves nothing either, because the provider may have failed since.
 final class TokenAnswers: Sendable {
     private struct Key: Hashable {
         let provider: ProviderName
         let client: ClientName
     }
 
-    /// Guards the moments; there is at most one for each configured client.
-    private let moments = Mutex<[Key: Duration]>([:])
+    private struct Moments {
+        var granted: Duration?
+        var refused: Duration?
+    }
+
+    /// Guards the moments; there are at most two for each configured client.
+    private let moments = Mutex<[Key: Moments]>([:])
 
     func granted(_ provider: ProviderName, _ client: ClientName, begun moment: Duration) {
+        change(provider, client) { $0.granted = max(moment, $0.granted ?? moment) }
+    }
+
+    /// Notes a refusal that may mean a dead grant.
+    func refused(_ provider: ProviderName, _ client: ClientName, begun moment: Duration) {
+        change(provider, client) { $0.refused = max(moment, $0.refused ?? moment) }
+    }
+
+    /// Returns whether the provider granted a token call of the client that began after `moment`, and no later call was refused.
+    func hasGranted(_ provider: ProviderName, _ client: ClientName, since moment: Duration) -> Bool {
         moments.withLock { moments in
-            let key = Key(provider: provider, client: client)
-            moments[key] = max(moment, moments[key] ?? moment)
+            guard let known = moments[Key(provider: provider, client: client)], let granted = known.granted else {
+                return false
+            }
+            return granted > moment && granted >= known.refused ?? granted
         }
     }
 
-    /// Returns whether the provider granted a token call of the client that began after `moment`.
-    func hasGranted(_ provider: ProviderName, _ client: ClientName, since moment: Duration) -> Bool {
-        moments.withLock { $0[Key(provider: provider, client: client)].map { $0 > moment } ?? false }
+    private func change(_ provider: ProviderName, _ client: ClientName, _ change: (inout Moments) -> Void) {
+        moments.withLock { change(&$0[Key(provider: provider, client: client), default: Moments()]) }
     }
 }
 

@@ -151,7 +151,7 @@ struct CertificateBoundTests {
         let session = try await broker.useCases.resumeSession.resume(signedIn.token)
         var codes: [ProblemCode?] = []
         for number in 0..<4 {
-            if number == 2 { _ = try await broker.signIn(code: "other") }
+            if number == 3 { _ = try await broker.signIn(code: "other") }
             broker.clock.advance(.seconds(120))
             codes.append(await problem { try await broker.useCases.refreshTokens.refreshNow(session) }?.code)
         }

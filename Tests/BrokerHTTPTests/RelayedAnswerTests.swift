@@ -122,7 +122,7 @@ struct RelayedAnswerTests {
     }
 
     @Test(
-        "A session ends during a relayed event stream → the app gets a complete answer, and the call to the upstream ends"
+        "A session ends during a relayed event stream → the app gets the body's last chunk, and the call to the upstream ends"
     )
     func logOut() async throws {
         try await run { running in

@@ -25,7 +25,9 @@ struct RelayedEndingTests {
         #expect(rest(isEventStream: false) == .seconds(3660))
     }
 
-    @Test("A call's upload or upstream is slow → the call's answer must still end at the time that its pass sets")
+    @Test(
+        "A slow upload or upstream delays an answer → an event stream still ends with the pass, another answer an hour later"
+    )
     func late() {
         #expect(rest(isEventStream: true, late: .seconds(40)) == .seconds(20))
         #expect(rest(isEventStream: true, late: .seconds(90)) == .zero)

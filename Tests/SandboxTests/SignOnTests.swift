@@ -38,7 +38,7 @@ struct SignOnTests {
     }
 
     @Test(
-        "A user has a sign-on cookie and gave the client consent → signed in silently; an unmet demand → the demand's own error"
+        "A user has a sign-on cookie and gave consent → signed in silently; prompt=none and the user must act → `…_required`"
     )
     func known() async throws {
         try await withSandbox { sandbox in

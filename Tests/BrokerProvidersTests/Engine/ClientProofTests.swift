@@ -115,7 +115,7 @@ struct ClientProofTests {
     }
 
     @Test(
-        "A revocation with the metadata's client authentication is refused → the configured one is tried and kept (Glewlwyd)",
+        "The metadata's authentication method fails at a revocation → the configured method is tried and remembered (Glewlwyd)",
         arguments: [401, 400])
     func revocation(_ status: Int) async throws {
         let server = try server(#"["client_secret_basic"]"#) { request in

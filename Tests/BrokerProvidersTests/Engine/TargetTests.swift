@@ -135,7 +135,7 @@ struct TargetTests {
     }
 
     @Test(
-        "The access token for a target is unusable → the refresh token is kept, with the reason (SEC-57)",
+        "The access token for a target is unusable → the result has the new refresh token and the access token's fault (SEC-57)",
         arguments: [
             #"{"refresh_token":"rt-2"}"#, #"{"access_token":"a b","refresh_token":"rt-2","expires_in":60}"#,
             #"{"access_token":"at-2","refresh_token":"rt-2","token_type":"N_A"}"#,

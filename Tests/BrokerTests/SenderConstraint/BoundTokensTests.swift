@@ -321,7 +321,7 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "A server may use up a token before it demands a nonce, and then answers `invalid_grant` → read as a lost answer"
+        "A server may spend the refresh token, then demand a nonce, and then answer `invalid_grant` → treated as a lost answer"
     )
     func spentFirst() async throws {
         let spends: @Sendable (RefreshSending) -> Void = { $0.markMayBeSpent() }

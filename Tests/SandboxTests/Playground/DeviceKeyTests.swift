@@ -46,7 +46,7 @@ struct DeviceKeyTests {
     }
 
     @Test(
-        "The phone's order to sign gets a wrong signature → the order stays open until the right signature by this key arrives"
+        "The phone's request to sign gets a wrong signature → the request stays open until this key's right signature arrives"
     )
     func signing() async throws {
         let key = DeviceKey()

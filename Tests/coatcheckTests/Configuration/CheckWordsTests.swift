@@ -173,7 +173,7 @@ struct CheckWordsTests {
     }
 
     @Test(
-        "`server.tls` has a certificate for another host, outside its validity, or with an http URL → `check` reports this"
+        "`public_url` is http, or the certificate in `server.tls` has expired or is for another host → `check` reports the fault"
     )
     func certificates() throws {
         let tls = "\n  tls: {certificate: fullchain.pem, key: privkey.pem}"

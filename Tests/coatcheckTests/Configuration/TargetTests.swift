@@ -62,7 +62,9 @@ struct TargetConfigurationTests {
         }
     }
 
-    @Test("A token exchange has a client without authentication, or a file has tokens for nine APIs → a warning")
+    @Test(
+        "An upstream needs token exchanges by a client with `auth: none`, or a file names tokens for nine APIs → a warning"
+    )
     func warned() {
         #expect(problems(", token: {exchange: {audience: a}}").contains { $0.contains("has an exchange, and client") })
         let nine = (1...9).map { "{audience: a\($0)}" }.joined(separator: ", ")

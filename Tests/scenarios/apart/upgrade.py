@@ -110,7 +110,7 @@ class Traffic:
         for work in self.work:
             work.result(PATIENCE * 2)
         told = ", ".join(f"{self.figures[key]} {key}" for key in ("sign-ins", "looks", "refreshes", "log-outs", "asked again"))
-        self.case.say(f"{told}; {len(self.wrong)} wrong")
+        self.case.say(f"calls while processes are changed to another release: {told}; {len(self.wrong)} wrong answers")
         self.case.verdict(
             all(self.figures[key] for key in ("sign-ins", "looks", "refreshes", "log-outs")), "processes are changed to another release during traffic → the traffic has sign-ins, reads, refreshes and log-outs", told)
         self.case.same([], self.wrong[:5], "processes are changed to another release during traffic → every call gets the right answer")

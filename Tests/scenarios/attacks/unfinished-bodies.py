@@ -111,7 +111,7 @@ def user_bodies(case):
         settled(ends)
         waiting = [end for end in ends if is_open(end)]
         refused = sum(answers(read_all(end, 2)[0])[:1] != [] for end in ends if end not in waiting)
-        case.say(f"{name}: {len(waiting)} wait, {refused} were answered")
+        case.say(f"{name} → 128 requests should stay open, and the others be answered: {len(waiting)} stay open, {refused} were answered")
         case.verdict(len(waiting) == 128, f"{name} → only the 128 requests of the first 8 MiB stay open", f"{len(waiting)} wait")
         case.verdict(refused == 640 - len(waiting), f"{name}, each request beyond the first 8 MiB → answered at once", refused)
         broker.within(name)
@@ -144,7 +144,7 @@ def own_bodies(case):
         settled(ends)
         waiting = [end for end in ends if is_open(end)]
         refused = sum(found[:1] != [] and found[0][0] == 429 for found in (answers(read_all(end, 2)[0]) for end in ends if end not in waiting))
-        case.say(f"{name}: {len(waiting)} wait, {refused} were answered 429")
+        case.say(f"{name} → 128 requests should stay open, and the others get 429: {len(waiting)} stay open, {refused} got 429")
         case.verdict(len(waiting) == 128, f"{name} → only the 128 requests of the first 8 MiB stay open", f"{len(waiting)} wait")
         case.verdict(refused == 640 - len(waiting), f"{name}, each request beyond the first 8 MiB → 429", refused)
         broker.within(name)

@@ -68,7 +68,7 @@ sandbox DELETE /requests
 post /v1/sessions "${import/\"rt-/\"rt-invented-},\"login_token\":\"$(random_token)\"}"
 expect_problem 400 code_rejected "Clover import of a refresh token that Clover does not know"
 post /v1/sessions "$import,\"login_token\":\"$secret\"}"
-expect_status 201 "import of Clover tokens of the app itself → a session"
+expect_status 201 "an app imports the tokens that it got from Clover → a session"
 sandbox GET '/requests?provider=clover'
 same "refresh refresh merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "an import of Clover tokens is refused, and then another one succeeds → two refreshes and one merchant call"
 same AFAKE0001 "$(jq -r '.[1].body | fromjson.client_id' "$work/control")" "import of Clover tokens → the broker's refresh call has the client id of the configuration"
@@ -167,9 +167,9 @@ expect_status 200 "refresh with the token pair that a later refresh recovered �
 step "10. A client without a secret cannot recover a lost token pair; its session ends as refresh_lost"
 lose_pair ios
 request POST /v1/session/refresh
-same "401 session_ended refresh_lost" "$STATUS $(json .code) $(json .reason)" "client without a secret loses a token pair → 401, the session ended as refresh_lost"
-matches 'Max-Age=0' "$(header Set-Cookie)" "client without a secret loses a token pair → the answer clears the session cookie"
-same "2 0" "$(calls clover/refresh) $(calls clover/recovery)" "client without a secret loses a token pair → two refresh calls, no recovery call"
+same "401 session_ended refresh_lost" "$STATUS $(json .code) $(json .reason)" "a client without a secret refreshes, and Clover's answer is lost → 401, the session ended as refresh_lost"
+matches 'Max-Age=0' "$(header Set-Cookie)" "a client without a secret refreshes, and Clover's answer is lost → the answer clears the session cookie"
+same "2 0" "$(calls clover/refresh) $(calls clover/recovery)" "a client without a secret refreshes, and Clover's answer is lost → two refresh calls, no recovery call"
 JAR= request GET /v1/session -b "coatcheck=$session"
 same "401 refresh_lost" "$STATUS $(json .reason)" "app uses the session that ended as refresh_lost → again 401 refresh_lost"
 

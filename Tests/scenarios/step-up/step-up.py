@@ -253,7 +253,7 @@ def requirements(case):
 
     case.same("200", told(step_up(broker, session, {"step_up": {"acr_values": "mfa", "max_age": 300}})), "the user steps up with the class and age that the calls demand → 200")
     case.same(200, relay().status, "a relayed call that needs a class and an age, after the step-up → 200")
-    case.same(200, forward_auth("?acr=mfa&max_age=300").status, "forward-auth that demands a class and an age, after the step-up → 200")
+    case.same(200, forward_auth("?acr=mfa&max_age=300").status, "forward-auth that demands an acr and a maximum age of the sign-in, after the step-up → 200")
     case.same(200, broker.exchange(session).status, "token exchange of a backend with `require`, after the step-up → 200")
     refused = relay("/strict", "GET")
     case.same("403 step_up_failed upstream", told(refused), "an upstream demands a class that the session already has → step_up_failed with the reason upstream")

@@ -256,7 +256,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "Flow B: an app knows only the code, and not the callback → code and verifier suffice, and the session has the scope"
+            "Flow B: an app knows the code but not the callback → code and verifier suffice, the session has the requested scope"
         )
         func codeAlone() async throws {
             let stack = try await Stack.shared.value

@@ -23,7 +23,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A peer from a backend's `peers` calls the public listener → 401 without a credential, whatever `X-Forwarded-For` says",
+        "A peer that a backend's `peers` lists calls the public listener without a credential → 401, for any `X-Forwarded-For`",
         arguments: ["", "X-Forwarded-For: 198.51.100.7\r\n", "X-Forwarded-For: 127.0.0.1\r\n"])
     func publicPeer(forwarded: String) async throws {
         let harness = try harness(own: false)
@@ -48,7 +48,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A peer from a backend's `peers` calls the backends' listener → served without a credential, refused with a wrong one"
+        "A peer that `peers` lists calls the backends' listener → served without a credential; with a wrong credential, refused"
     )
     func peer() async throws {
         let harness = try harness()
@@ -68,7 +68,8 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A peer from no backend's `peers` calls the backends' listener → refused without a credential, served with one")
+        "A peer that no `peers` lists calls the backends' listener → refused without a credential, served with the right one"
+    )
     func stranger() async throws {
         let harness = try HTTPHarness { configuration, vault in
             configuration.backends = [Backends.orders(vault, peers: ["10.1.2.3"])]

@@ -119,7 +119,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "Forward-auth: a subject has line ends → escaped; a name has 20,000 bytes → omitted; a long subject → 403 (SEC-86)"
+        "A subject has line ends → forward-auth escapes them; a name is too long → left out; a subject is too long → 403 (SEC-86)"
     )
     func hostileClaims() async throws {
         let harness = try harness()
@@ -363,7 +363,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "A logout token is invalid, even with a session's cookie → 400; it is valid → 200, and 400 if it is sent again (SEC-66)"
+        "A provider sends an invalid logout token → 400; a valid one → 200, and the session ends; the same again → 400 (SEC-66)"
     )
     func backchannel() async throws {
         let harness = try harness()

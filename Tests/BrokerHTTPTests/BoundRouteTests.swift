@@ -107,7 +107,7 @@ struct BoundRouteTests {
     }
 
     @Test(
-        "A bound session's token has no proof or pass → `proof_required` at each route that needs a session, except the log-out"
+        "A bound session's token is sent without a proof or pass → `proof_required` at each session route, except the log-out"
     )
     func everyRoute() async throws {
         let token = try await bound()

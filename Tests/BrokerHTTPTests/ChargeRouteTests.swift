@@ -70,7 +70,7 @@ struct ChargeRouteTests {
     }
 
     @Test(
-        "Clients behind a configured NAT64 prefix → limited by IPv4 address; behind another IPv6 prefix → by /64 (SEC-119)"
+        "Callers behind a configured NAT64 prefix → limited by IPv4 address; behind another IPv6 prefix → by /64 (SEC-119)"
     )
     func translators() async throws {
         let time = TestClock()

@@ -64,7 +64,9 @@ struct CrossOriginTests {
         #expect(events.code == (passes ? "session_required" : "cross_origin"))
     }
 
-    @Test("A request has a bearer token and no cookie, or its route has another protection → its origin is not checked")
+    @Test(
+        "A request has a bearer token without a cookie, or its route is for providers or backends → its origin is not checked"
+    )
     func exempt() async throws {
         let harness = try harness()
         let evil: HTTPFields = [Self.origin: "https://evil.example", Self.site: "cross-site"]

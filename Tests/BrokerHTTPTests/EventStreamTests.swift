@@ -124,7 +124,7 @@ struct EventStreamTests {
     }
 
     @Test(
-        "An address's one connection without a session opens a session's event stream → the address may open another (SEC-105)"
+        "An address may have one anonymous connection, and opens a session's event stream on it → another is accepted (SEC-105)"
     )
     func moreConnections() async throws {
         let harness = try HTTPHarness { configuration, _ in
@@ -168,7 +168,7 @@ struct EventStreamTests {
     }
 
     @Test(
-        "A user has two event streams for each allowed session of a client → one more ends the user's oldest stream (SEC-105)"
+        "A user has the most event streams that a client allows → the next one ends the oldest of these streams (SEC-105)"
     )
     func perSubject() async throws {
         var harness = try harness()

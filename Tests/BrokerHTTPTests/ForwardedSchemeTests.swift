@@ -69,7 +69,7 @@ struct ForwardedSchemeTests {
     }
 
     @Test(
-        "The client reached the first trusted proxy by http → 400, and the log names the entry in the field (SEC-104)",
+        "The client reached the first trusted proxy by http → 400, and the log names the entry of `X-Forwarded-Proto` (SEC-104)",
         arguments: refused)
     func plain(_ row: Row) async throws {
         let (text, record) = try await Self.answer(row)

@@ -8,7 +8,7 @@ import Testing
 
 /// The forms of gateways that ask about sessions (lua-resty-openidc, APISIX, Kong, mod_auth_openidc), and of providers that end
 /// sessions.
-@Suite("Forms of gateways", .timeLimit(.minutes(2)))
+@Suite("Form bodies that gateways and providers send", .timeLimit(.minutes(2)))
 struct GatewayFormTests {
     private static let post = "client_id=orders&client_secret=\(Backends.credential)"
     private static let exchange =

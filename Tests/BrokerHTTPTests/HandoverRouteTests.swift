@@ -78,7 +78,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "A request for a ticket is faulty → every fault is named; for a client without pages, or the ninth in a minute → refused"
+        "A request for a ticket has faults → each is named; the client has no pages → refused; it is the ninth in a minute → 429"
     )
     func tickets() async throws {
         let harness = try Self.harness()
@@ -185,7 +185,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "Ten forms without a secret for a ticket → 400; then eight wrong secrets → 429 after five; then the right secret → 303"
+        "Ten forms without the ticket's secret → 400; eight wrong secrets → 400 five times, then 429; the right secret → 303"
     )
     func guesses() async throws {
         var web = ChildPolicy()
@@ -297,7 +297,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "A web view has another user's live session → the hand-over gets 409; it has the same user's → this session is replaced"
+        "A web view has another user's session → its hand-over gets 409; it has a session of the same user → this one is replaced"
     )
     func otherSession() async throws {
         let harness = try Self.harness()
@@ -326,7 +326,9 @@ struct HandoverRouteTests {
         #expect(free.status == 303)
     }
 
-    @Test("A browser already has a ticket's page, and spends the ticket again → the page's session stays alive")
+    @Test(
+        "A browser got its page for a ticket, and sends the ticket again → the answer has the same session, which stays alive"
+    )
     func spentAgain() async throws {
         let harness = try Self.harness()
         let path = try await ticket(harness, try await harness.signIn())

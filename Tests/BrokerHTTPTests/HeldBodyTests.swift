@@ -19,7 +19,7 @@ struct HeldBodyTests {
     }
 
     @Test(
-        "Request bodies are in memory → one session may use half of its user's share, and all sessions together the whole share"
+        "A user has a share of the memory for request bodies → one session may use half of it, all sessions together all of it"
     )
     func shares() async throws {
         let harness = try HTTPHarness()
@@ -42,7 +42,7 @@ struct HeldBodyTests {
     }
 
     @Test(
-        "Bodies with unverified proofs fill one address's memory → other addresses, and verified requests, keep their memory"
+        "Bodies with unverified proofs fill the memory of their address → other addresses, and verified requests, have their own"
     )
     func unproven() async throws {
         let harness = try HTTPHarness()

@@ -250,7 +250,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A relayed upload is always slower than the lowest rate → 408 (SEC-105)", .timeLimit(.minutes(1)))
+    @Test("A relayed upload is always slower than the lowest allowed rate → 408 (SEC-105)", .timeLimit(.minutes(1)))
     func slowBody() async throws {
         try await run(Self.impatient) { _, port, token, _ in
             let client = RawClient(port: port)

@@ -90,7 +90,7 @@ struct SpoiledProofTests {
     }
 
     @Test(
-        "Bodies with verified proofs, or of another NAT64 client, fill a session's memory → a body with an unverified one is read"
+        "Verified bodies, or another NAT64 client's, fill a session's memory → a body with an unverified proof is still read"
     )
     func bodies() async throws {
         let token = try await bound("canary-1")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("Sign-ins that backends need, over HTTP", .timeLimit(.minutes(1)))
+@Suite("Backends that demand a sign-in, over HTTP", .timeLimit(.minutes(1)))
 struct StepUpRouteTests {
     private static let form =
         "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange"
@@ -44,7 +44,9 @@ struct StepUpRouteTests {
         return (harness, fields)
     }
 
-    @Test("A sign-in is below a demand → the challenge's field has its `acr` and age, because gateways may drop bodies")
+    @Test(
+        "A session's sign-in is below a backend's demand → the challenge in `WWW-Authenticate` has the demanded `acr` and age"
+    )
     func challenge() async throws {
         for (demand, words) in [
             (StepUpDemand(maximumAge: 300), #"max_age="300""#),
@@ -58,7 +60,7 @@ struct StepUpRouteTests {
         }
     }
 
-    @Test("The query of forward-auth demands less than the backend's `require` → the requirement still counts")
+    @Test("The query of forward-auth demands less than the backend's `require` → the stricter `require` still applies")
     func weakerQuery() async throws {
         let silver = SignInFacts(contextClass: "silver", authenticatedAt: TestClock.start.seconds)
         let (harness, fields) = try await asking(StepUpDemand(contextClasses: ["gold"]), silver)
@@ -72,7 +74,7 @@ struct StepUpRouteTests {
     }
 
     @Test(
-        "A backend's call is refused, then the user steps up at another replica → the next call is served, despite an older cache"
+        "A backend's call is refused, and the user steps up at another replica → the next call is served, despite an old cache"
     )
     func judged() async throws {
         let demand = StepUpDemand(contextClasses: ["mfa"])

@@ -77,7 +77,7 @@ struct RelayCertificateTests {
     }
 
     @Test(
-        "The relay shows the token's certificate → the token is sent; another or none → one refresh, sent if the new token fits"
+        "A token is bound to the relay's certificate → sent; to another one → refreshed once, and sent if the new token fits"
     )
     func shown() async throws {
         // The upstream accepts connections without ever answering, so the test checks only whether the relay tried to connect.

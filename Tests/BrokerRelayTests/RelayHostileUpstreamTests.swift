@@ -142,7 +142,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An upstream's answer has no length, and the upstream closes the connection or its side → the answer is complete",
+        "An upstream ends an answer of unknown length by closing the connection, or only its own side → the answer is complete",
         arguments: [true, false])
     func untilClose(isHalf: Bool) async throws {
         try await ScriptedUpstream.run({ connection in

@@ -154,7 +154,9 @@ struct RelayProofTests {
         }
     }
 
-    @Test("An upstream and a token endpoint have one origin → proofs for the upstream have only the upstream's nonces")
+    @Test(
+        "An upstream and a token endpoint have the same origin → proofs for the upstream have only the upstream's nonces"
+    )
     func sharedOrigin() async throws {
         let nonces = ProofNonces()
         try await run(

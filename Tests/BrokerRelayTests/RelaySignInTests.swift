@@ -30,7 +30,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "Servers could treat a call as one in a `require` entry, for example in other letter case → the entry's demand applies",
+        "A call is spelled differently from a `require` entry, but servers could treat both alike → the entry's demand applies",
         arguments: [
             ("POST /payments/**", "POST", "/payments", true), ("POST /payments/**", "POST", "/payments/", true),
             ("POST /payments/**", "POST", "/Payments/1", true), ("POST /payments/**", "POST", "/PAYMENTS", true),
@@ -128,7 +128,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "An upstream asks for a sign-in that the session already has, with its newest token → `step_up_failed`, no forced refresh"
+        "An upstream refuses the newest token, and asks for a sign-in that the session has → `step_up_failed`, no forced refresh"
     )
     func named() async throws {
         let signIns = SignIns()

@@ -93,7 +93,7 @@ struct RelayUploadTests {
     enum Manner: String, CaseIterable { case hangsUp, closesItsSide, hangsUpWithinBody, closesItsSideWithinBody }
 
     @Test(
-        "An upstream answers an unfinished upload, then closes the connection or its side → the app gets a complete answer",
+        "An upstream answers an unfinished upload, then closes the connection or only its side → the app gets the whole answer",
         arguments: answers,
         Manner.allCases)
     func early(_ answer: String, _ manner: Manner) async throws {

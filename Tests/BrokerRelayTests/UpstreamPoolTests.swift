@@ -313,7 +313,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "A connection closes at a POST, PATCH or stream, after an answer's first byte, or at its first call → no repeat"
+        "A connection closes during a POST, PATCH or stream, after an answer's first byte, or at its first call → no repeat"
     )
     func notAgain() async throws {
         let stream = UpstreamRequest.Stream(limit: 5) {

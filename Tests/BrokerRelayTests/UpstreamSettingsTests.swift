@@ -70,7 +70,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "An upstream has http and a name that leads to a public address → refused; it has https → only the address policy counts"
+        "An http upstream's name leads to a public address → refused; to a private one → allowed; https → the policy decides"
     )
     func plainConnections() throws {
         let addresses = ["8.8.8.8", "169.254.169.254", "::ffff:1.1.1.1", "10.0.0.1", "127.0.0.1"].map { IPAddress($0) }

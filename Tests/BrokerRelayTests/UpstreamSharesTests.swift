@@ -12,7 +12,7 @@ struct UpstreamSharesTests {
     }
 
     @Test(
-        "An upstream's limit of calls → a user may have a quarter, a session an eighth; at least two, if one stays for others",
+        "An upstream has a limit of calls → each user has a quarter, each session an eighth, or two if one stays for others",
         arguments: [
             (1, 1, 1), (2, 1, 1), (3, 2, 2), (4, 2, 2), (8, 2, 2), (12, 3, 2), (16, 4, 2), (40, 10, 5),
             (1024, 256, 128), (65_536, 16_384, 8192),
@@ -24,7 +24,7 @@ struct UpstreamSharesTests {
     }
 
     @Test(
-        "A session or user has all calls of its share → the next is refused; an upstream has all its calls → each is refused",
+        "A session or user uses its share of an upstream's calls → the next is refused; all calls are used → each is refused",
         arguments: [16, 40])
     func refusals(limit: Int) throws {
         var shares = UpstreamShares(limit: limit)

@@ -62,7 +62,7 @@ struct SignOnTests {
     }
 
     @Test(
-        "A log-out at end_session without a hint → the page asks the user; the setting is `cookie` → the session ends at once"
+        "A log-out without a hint at end_session → the page asks the user; the setting `end_session: cookie` → ended at once"
     )
     func logOut() async throws {
         try await withSandbox { sandbox in

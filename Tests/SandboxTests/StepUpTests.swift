@@ -52,7 +52,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "step_up is `honours` or `silent`, and the sign-in is too old or of another class → the provider shows its sign-in page",
+        "step_up is `honours` or `silent`, and the sign-in is too old or has another acr → the provider shows its sign-in page",
         arguments: [("max_age", "60"), ("acr_values", "mfa"), ("acr_values", "phr mfa")])
     func asksAgain(_ name: String, _ value: String) async throws {
         try await withSandbox { sandbox in

@@ -17,7 +17,9 @@ struct DeviceKeyTests {
         try Base64URL.encode(Array(held.signature(for: Array(text.utf8)).rawRepresentation))
     }
 
-    @Test("The page shows a public key that is not on the curve, or a signature that the phone did not order → refused")
+    @Test(
+        "The page sends a public key outside of the curve, or a signature without a request to sign → the phone refuses it"
+    )
     func refusals() async throws {
         let key = DeviceKey()
         let x = try #require(browser.publicKey.jwk["x"]?.text)
@@ -31,7 +33,7 @@ struct DeviceKeyTests {
     }
 
     @Test(
-        "An order to sign is cancelled, or not signed in time → no signature, and a later signature is refused",
+        "A request to sign is cancelled, or not answered in time → no signature, and a later signature is refused",
         arguments: [true, false])
     func takenBack(_ isTakenBack: Bool) async throws {
         let key = DeviceKey()

@@ -50,7 +50,7 @@ struct ChildrenTests {
     }
 
     @Test(
-        "Kind `web` sets no times → a page's session lasts half an hour unused, and eight hours in all; it sets one → this one"
+        "Kind `web` sets `idle` or `absolute` → its sessions have this time; without it → half an hour unused, eight hours in all"
     )
     func webTimes() throws {
         for (times, idle, absolute) in [

@@ -96,7 +96,7 @@ struct TargetConfigurationTests {
     }
 
     @Test(
-        "Upstreams and backends name APIs → sign-ins request each resource once, in the file's order, without exchanges'"
+        "Upstreams and backends name APIs → sign-ins request each resource once, in the file's order, except those of exchanges"
     )
     func joined() throws {
         let file = text(
@@ -110,7 +110,7 @@ struct TargetConfigurationTests {
     }
 
     @Test(
-        "A changed setting is the resource or scope of an API's token → sign-ins change; an exchange's or an audience → they stay"
+        "The resource or scope of an API's token changes → counts as a change of sign-ins; an audience or exchange → does not"
     )
     func paths() {
         for path in [

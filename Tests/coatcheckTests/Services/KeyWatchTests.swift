@@ -76,7 +76,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "The key file gets a key for a later time → this key opens records at once, and seals records from that time on"
+        "The key file gets a key with a later start for sealing → the key opens records at once, and seals records from its start"
     )
     func twoSteps() throws {
         let watched = try Watched()
@@ -106,7 +106,7 @@ struct KeyWatchTests {
     enum Trouble: CaseIterable { case awayBefore, halfBefore, away, half }
 
     @Test(
-        "A loaded key may seal from a later time, and then the key file is lost or truncated → the key still seals from that time",
+        "A loaded key has a later start for sealing, and then the key file is lost or truncated → the key starts at that time",
         arguments: Trouble.allCases)
     func dueInTrouble(_ trouble: Trouble) throws {
         let watched = try Watched()
@@ -141,7 +141,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A loaded key may seal from a later time, and then reading the key file hangs → the key still seals from that time"
+        "A loaded key has a later start for sealing, and then reading the key file hangs → the key starts at that time"
     )
     func hanging() throws {
         let watched = try Watched()

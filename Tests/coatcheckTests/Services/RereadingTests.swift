@@ -45,7 +45,7 @@ struct RereadingTests {
     }
 
     @Test(
-        "A first reading of a file hangs until a second is done → reported once as late, and the first result is dropped"
+        "A reading of a file hangs until a newer reading is done → reported once as late, and the old reading's result is dropped"
     )
     func hanging() async throws {
         let readings = Readings()
@@ -59,7 +59,7 @@ struct RereadingTests {
         #expect(readings.taken == [2])
     }
 
-    @Test("Two readings of a file hang, and return late in their order → the result of each is used")
+    @Test("Two readings of a file hang, and finish late, the older one first → both results are used")
     func late() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(50))

@@ -115,7 +115,7 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         forget()
         val other = SoftwareKey().apply { make() }
         say(isLost { thief(other, false).session() } && codes() == listOf("proof_required", "proof_invalid"), "$client: copied credentials with another key → the key counts as lost: ${codes()}")
-        say(isLost { thief(other).session() } && calls().size == 2, "$client: copied credentials that name the first key, with another key → lost, without a call")
+        say(isLost { thief(other).session() } && calls().size == 2, "$client: copied credentials name the first key, and the device has another key → the key counts as lost, without a call")
         say(phone.session().handle == session.handle, "$client: copied credentials were used → the owner's session goes on")
     }
 
@@ -190,22 +190,22 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         forget()
         key.busy = true
         phone.now = { System.currentTimeMillis() + 50_000 }
-        say((phone.standing() as? Standing.SignedIn)?.session?.handle == session.handle, "a key that is busy → not lost, and the pass is good")
+        say((phone.standing() as? Standing.SignedIn)?.session?.handle == session.handle, "a key is busy → it does not count as lost, and the pass is used")
         val busy = try { phone.accessToken(); false } catch (later: IllegalStateException) { true }
         val none = MemoryStorage().apply { write(storage.read()!!.with(pass = null)) }
         val standing = device(key, "bound-bearer", none).standing()
-        say(busy && (standing as? Standing.Unknown)?.last?.handle == session.handle && none.read()?.session != null, "a busy key without a pass → the standing is unknown")
+        say(busy && (standing as? Standing.Unknown)?.last?.handle == session.handle && none.read()?.session != null, "a key is busy, and there is no pass → the standing is unknown")
         forget()
         key.busy = false
         key.lost = true
         phone.now = { System.currentTimeMillis() + 50_000 }
         say((phone.standing() as? Standing.SignedOut)?.reason == "key_lost" && storage.read()?.session == null, "a lost key → signed out with the reason key_lost")
-        say(phone.standing() is Standing.SignedOut && calls().isEmpty(), "a lost key → known without a call")
+        say(phone.standing() is Standing.SignedOut && calls().isEmpty(), "a key is lost → the client notices it without a call")
         val again = session(phone.signIn("oidc", "ida"))
         say(key.made == 2 && again.binding?.jkt != session.binding?.jkt && phone.relay("api", "private/echo").status == 200, "a sign-in after a lost key → a new key")
         forget()
         meddle("key", "/v1/relay/api/echo", 9)
-        say(isLost { phone.relay("api", "echo") } && calls().size == 1 && problem { phone.session() } == "session_required", "the broker reports another key → lost after one call")
+        say(isLost { phone.relay("api", "echo") } && calls().size == 1 && problem { phone.session() } == "session_required", "the broker reports that the session has another key → the device's key counts as lost after one call")
         val old = object : PlatformProofKey() {
             override fun pair() = first
             override fun make() = error("it has one")
@@ -260,10 +260,10 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         say(session.binding?.evidence == "proof" && storage.read()?.pass == null, "a client with evidence by proof → its session has no pass")
         forget()
         say(phone.session().handle == session.handle && phone.refresh().handle == session.handle, "calls of a session without a pass → succeed")
-        say(problem { phone.relay("api", "%C3%A9%20%C3%B6/%7Bx%7D") } == "upstream_not_allowed", "a call with escapes in its path, without a pass → reaches the broker's rules")
+        say(problem { phone.relay("api", "%C3%A9%20%C3%B6/%7Bx%7D") } == "upstream_not_allowed", "a session without a pass calls a path with percent-encoded letters → the proof fits, so only the allow list refuses the call")
         storage.write(storage.read()!!.with(lastSession = null))
-        say(phone.session().handle == session.handle && phone.refresh().handle == session.handle, "calls of a session without a pass, its object unknown → succeed")
-        say(calls().map { it.getInt("status") } == listOf(200, 200, 403, 401, 403, 200, 200), "calls of a session without a pass, its object unknown → one request for a pass: ${calls().map { it.getInt("status") }}")
+        say(phone.session().handle == session.handle && phone.refresh().handle == session.handle, "calls of a session without a pass, whose session object was lost → succeed")
+        say(calls().map { it.getInt("status") } == listOf(200, 200, 403, 401, 403, 200, 200), "calls of a session without a pass, whose session object was lost → one request for a pass: ${calls().map { it.getInt("status") }}")
     }
 
     private fun unbound() {

@@ -96,7 +96,7 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
         say(problem { keyless.relay("watched", "echo") } == "presence_required", "$client: a call that needs presence, without a presence key → presence_required")
         val old = Device(client, 4_000, false)
         val required = try { old.phone.registerPresenceKey(); null } catch (required: StepUpRequired) { required }
-        say(required?.stepUp?.maxAge == 600L && problem { old.pay() } == "presence_required" && old.prompts == 0, "$client: a registration long after the sign-in → a step-up is required, and zero questions")
+        say(required?.stepUp?.maxAge == 600L && problem { old.pay() } == "presence_required" && old.prompts == 0, "$client: a registration long after the sign-in → a step-up is required, and no question to the user")
         old.phone.stepUp(StepUp(maxAge = 600))
         val session = old.phone.registerPresenceKey()
         say(session.presence == old.asking.publicKey()?.thumbprint && old.prompts == 1, "$client: a registration after the step-up → one question")
@@ -129,12 +129,12 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
         val before = one.prompts
         say(one.pay() == 200 && one.prompts == before + 1, "a payment after session objects of a lower version → one question")
         meddle("unversioned", 1, "/v1/session")
-        say(one.phone.session().acr == "older" && one.phone.session().presence == newest.presence, "a session object without a version → taken")
+        say(one.phone.session().acr == "older" && one.phone.session().presence == newest.presence, "a session object without a version → used")
     }
 
     private fun joined() {
         val either = StepUp(listOf("mfa", "phr")).joined(StepUp(listOf("phr")))
-        say(either?.acrValues == listOf("phr") && either.maxAge == null, "two demands for a class, joined → a demand for the class without an age")
+        say(either?.acrValues == listOf("phr") && either.maxAge == null, "two demands for an acr, joined → a demand for the acr without an age")
         val ages = listOf(StepUp(maxAge = 300).joined(StepUp(listOf("mfa"))), StepUp(maxAge = 300).joined(StepUp(maxAge = 60)))
         say(ages.map { it?.maxAge } == listOf(300L, 60L) && StepUp(listOf("a")).joined(StepUp(listOf("b"))) == null, "two demands with ages, joined → the shorter age")
     }
@@ -168,7 +168,7 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
         }
         forget()
         meddle("presence-key", 9)
-        say(isLost { one.pay() }, "the broker reports another presence key → lost")
+        say(isLost { one.pay() }, "the broker reports that the session has another presence key → the device's presence key counts as lost")
         val steps = Device(steps = true)
         meddle("step_up_required")
         say(steps.pay() == 200 && steps.browser.pages.size == 2 && steps.prompts == 2, "a call that needs presence and a fresh sign-in → the sign-in comes first")

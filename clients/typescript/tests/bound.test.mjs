@@ -119,7 +119,7 @@ test('copied credentials without the key or with another key → refused', patie
     assert.equal((await phone.session()).handle, session.handle)
 })
 
-test('a refusal with a nonce, or of a pass → one repeat; a second refusal → thrown', patient, async () => {
+test('the broker refuses a request and sends a nonce, or refuses a pass → one repeat; it refuses again → thrown', patient, async () => {
     const { phone } = device('dan')
     await meddle('use_dpop_nonce', '/v1/logins', 9)
     await assert.rejects(phone.start('oidc'), refused('use_dpop_nonce'))
@@ -134,7 +134,7 @@ test('a refusal with a nonce, or of a pass → one repeat; a second refusal → 
     assert.deepEqual([paths(seen, '/v1/session/token').length, paths(seen, '/v1/session').length], [2, 2])
 })
 
-test('fifty calls at the same time, a slow storage, and the pass is due or refused → one request renews the pass', patient, async () => {
+test('fifty calls at the same time with a slow storage, while the pass is due or refused → one request renews the pass', patient, async () => {
     const inner = new MemoryStorage()
     const pause = () => new Promise(resolve => setTimeout(resolve, 8))
     // A read may return an old value.
@@ -180,7 +180,7 @@ test('the renewal of a due pass fails → the pass is used as long as the broker
     assert.deepEqual((await calls()).map(one => one.status), [200, 200])
 })
 
-test('the network sent a request twice → repeated once with a new proof, except a sign-in', patient, async () => {
+test('the network sends a request twice → the client repeats it once with a new proof, except a sign-in', patient, async () => {
     const { phone } = device('hal')
     const callback = await browser('hal').open(await phone.start('oidc'))
     await forget()
@@ -299,7 +299,7 @@ test('a session that needs a proof for each request → each request has a proof
     assert.deepEqual(paths(seen, '/v1/session/pass').map(one => one.status), [403])
 })
 
-test('a client without binding → works with and without a key; a cookie client with a key → TypeError', patient, async () => {
+test('a client without `binding` → works with and without a key; a client with cookies and a key → TypeError', patient, async () => {
     for (const key of [undefined, new WebCryptoKey(new Keys())]) {
         await forget()
         const { phone, storage } = device('ole', { client: 'android', key })

@@ -173,7 +173,7 @@ test('React Native, whose URLSearchParams throws → unusual callbacks give a se
     }
 })
 
-test('flow B with a library that hides its callback → code and verifier are enough, and the session has the scope', patient, async () => {
+test('flow B with a library that hides its callback → code and verifier are enough, and the session has the requested scope', patient, async () => {
     const authorize = `${SANDBOX}/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid+email&state=kept`
         + '&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256'
     const login = (more = {}) => ({

@@ -97,7 +97,7 @@ test('a presence key is registered → one prompt; the last sign-in is too old �
     assert.deepEqual([steps.asking.prompts, steps.browser.pages], [1, 2])
 })
 
-test('a session object with a lower version → always ignored; with an equal version or without one → kept', patient, async () => {
+test('a session object with a lower version arrives → always ignored; with an equal version or without one → used', patient, async () => {
     const storage = new MemoryStorage()
     const { phone, asking, pay } = await device({ storage })
     const { presence, version } = await phone.session()

@@ -101,7 +101,7 @@ for (const client of ['android', 'bound-bearer']) {
     })
 }
 
-test('simultaneous demands → one step-up with the strictest demand; a stronger demand later → a second step-up', patient, async () => {
+test('calls with different demands wait → one step-up for the strictest demand; a stronger demand later → a second step-up', patient, async () => {
     const one = await aged('sofi', true)
     one.phone.user.gathering = 2_000
     const all = await Promise.all(['GET', 'POST', 'PUT'].map(method => one.phone.relay('guarded', 'private/echo', { method })))

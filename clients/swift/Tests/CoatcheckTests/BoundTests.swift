@@ -110,7 +110,7 @@ extension BrokerTests {
             )
         }
 
-        @Test("Fifty calls at the same time, and the pass is due or refused → one request renews the pass")
+        @Test("Fifty calls at the same time while the pass is due or refused → one request renews the pass")
         func singleFlight() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)

@@ -60,7 +60,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A user's refusal, a stranger's callback, an unknown provider or state → the client throws the broker's problem"
+            "A user refuses, or a callback, provider or state is a stranger's or unknown → the client throws the broker's problem"
         )
         func refusals() async throws {
             let stack = try await Stack.shared.value

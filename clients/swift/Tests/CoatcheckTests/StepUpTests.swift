@@ -138,7 +138,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "Calls with several demands wait → one step-up with the strictest demand; a stronger demand later → a second step-up"
+            "Calls with different demands wait → one step-up for the strictest demand; a stronger one later → a second step-up"
         )
         func joined() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)

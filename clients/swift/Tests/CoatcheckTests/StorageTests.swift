@@ -9,7 +9,7 @@ struct StorageTests {
         FileManager.default.temporaryDirectory.appendingPathComponent("coatcheck-\(UUID().uuidString)")
     }
 
-    @Test("The storage file is temporarily unreadable → the standing is unknown, not signed out")
+    @Test("The storage file is temporarily unreadable → the client's standing is unknown, not signed out")
     func unreadable() async throws {
         let folder = file()
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -121,7 +121,8 @@ extension BrokerTests {
         }
 
         @Test(
-            "The list of providers, an access token for an SDK and a native code → each works if the client may use it")
+            "The provider list, an access token for an SDK, a native code → each works; the client may not use it → refused"
+        )
         func more() async throws {
             let stack = try await Stack.shared.value
             #expect(try await stack.device().providers().contains { $0.name == "oidc" && !$0.displayName.isEmpty })

@@ -126,17 +126,17 @@ class Chaos(Faults, Judge, Processes):
             f"# counted apart: refresh_lost {self.tally.events['refresh_lost']} (tokens used again because an answer was lost, or "
             f"its owner killed before it could be stored: {self.gate.repeats})")
         # A usual machine gives ten times as many good answers as this limit, and even a busy one has to exceed it.
-        said.verdict(good > 3 * self.seconds, f"the whole run → more than three good answers for each second: {good} in all")
-        said.verdict(self.gate.rotations > self.seconds / 5, f"the whole run → more than one rotated refresh token in five seconds: {self.gate.rotations} in all")
+        said.verdict(good > 3 * self.seconds, f"the whole run of chaos → more than three good answers for each second: {good} in all")
+        said.verdict(self.gate.rotations > self.seconds / 5, f"the whole run of chaos → more than one rotated refresh token in five seconds: {self.gate.rotations} in all")
         wanted = list(self.WANTED)
         if self.seconds >= 2 * IDLE_LATE - 60:
             wanted += ["idle times over", "lives over", "sessions given up", "sessions looked at late"]
         missing = [name for name in wanted if not self.tally.events[name]]
-        said.verdict(not missing, "the whole run → every expected kind of fault and attack happened", missing)
+        said.verdict(not missing, "the whole run of chaos → every expected kind of fault and attack happened", missing)
         refused = {told: count for told, count in self.tally.answers.items() if told.startswith("refused sign-in")}
-        said.verdict(not refused, "the whole run → no sign-in is refused permanently", refused)
+        said.verdict(not refused, "the whole run of chaos → no sign-in is refused permanently", refused)
         traps = self.traps()
-        said.verdict(not traps, "the whole run → the logs show no crash", traps[:2])
+        said.verdict(not traps, "the whole run of chaos → the logs show no crash", traps[:2])
         said.finish()
 
 

@@ -101,7 +101,7 @@ def another(stage):
     case.verdict(
         max(waits) < 20 and min(waits) < 5, f"{BACKLOG} outbox rows of a failing provider → three revocations at another provider are sent, each within 20 s and one within 5 s",
         " ".join(f"{wait:.1f} s" for wait in waits))
-    case.say("revoked after " + ", ".join(f"{wait:.1f} s" for wait in waits))
+    case.say("three log-outs at another provider, until the provider gets the revocation: " + ", ".join(f"{wait:.1f} s" for wait in waits))
     stage.sandbox.control("DELETE", "/faults")
     stage.do("DELETE FROM outbox")
 

@@ -47,7 +47,7 @@ def held(name, sources, allowed, is_secure=False):
         taken = send(ends, CHUNKED, time.monotonic() + 3)
         time.sleep(0.2)
         beside = p99(broker, 0.5)
-        case.say(f"{name}: {len(ends)} connections, {taken} bodies taken; p99 of an honest client {alone * 1e3:.1f} → {beside * 1e3:.1f} ms")
+        case.say(f"one-byte chunks from {name}: {taken} of {len(ends)} connections could send their whole body; p99 of an honest client: {alone * 1e3:.1f} ms before, {beside * 1e3:.1f} ms during this")
         case.verdict(beside <= max(2 * alone, 0.02), f"one-byte chunks from {name} → an honest client waits at most twice as long as without the chunks, or 20 ms", f"{alone:.4f} → {beside:.4f} s")
         for end in ends:
             end.close()
@@ -56,11 +56,11 @@ def held(name, sources, allowed, is_secure=False):
         for end in ends:
             end.close()
         peak = broker.highest
-        case.say(f"{name}: {broker.rest / MIB:.1f} → {peak / MIB:.1f} MiB")
+        case.say(f"one-byte chunks from {name}: the broker's memory is {broker.rest / MIB:.1f} MiB at rest and {peak / MIB:.1f} MiB at its peak")
         case.verdict(
             peak - broker.rest <= allowed, f"one-byte chunks from {name} → the broker's memory grows by at most {allowed // MIB} MiB", f"{(peak - broker.rest) / MIB:.1f} MiB more")
         left = wait_for(15, lambda: broker.anonymous() - broker.rest <= LEFT, 0.5)
-        case.say(f"{name}: {broker.anonymous() / MIB:.1f} MiB afterwards")
+        case.say(f"one-byte chunks from {name} have ended: the broker's memory is {broker.anonymous() / MIB:.1f} MiB")
         case.verdict(left, f"one-byte chunks from {name} have ended → within 15 s, the broker's memory is at most 16 MiB above that at rest", f"{(broker.anonymous() - broker.rest) / MIB:.1f} MiB")
         broker.watching = False
 
@@ -88,7 +88,7 @@ def processor(case):
 
     cost(PLAIN, 5)
     plain, chunked = cost(PLAIN), cost(CHUNKED + b"0\r\n\r\n")
-    case.say(f"{plain:.2f} ms for a plain body of {CHUNKS} bytes, {chunked:.2f} ms in as many chunks")
+    case.say(f"processor time for a plain body of {CHUNKS} bytes: {plain:.2f} ms; for the same body in chunks of one byte: {chunked:.2f} ms")
     if IS_RELEASE:
         case.verdict(chunked <= plain + 0.6, "a body in chunks of one byte → takes at most 0.6 ms more than a plain body", f"{plain:.2f} and {chunked:.2f} ms")
     else:
@@ -125,7 +125,7 @@ def flood(case):
     # The machine may be busy with other work, so the best of three measurements counts.
     for _ in range(3):
         bytes_alone, chunks = beside(plain), beside(CHUNKED + b"0\r\n\r\n")
-        case.say(f"p99 alone {alone * 1e3:.1f} ms, beside plain bodies {bytes_alone * 1e3:.1f} ms, beside chunks {chunks * 1e3:.1f} ms")
+        case.say(f"p99 of an honest client: {alone * 1e3:.1f} ms alone, {bytes_alone * 1e3:.1f} ms during plain bodies, {chunks * 1e3:.1f} ms during one-byte chunks")
         best = chunks <= 2 * bytes_alone + 0.01
         if best:
             break

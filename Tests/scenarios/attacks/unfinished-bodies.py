@@ -58,7 +58,7 @@ def last_byte(case):
         broker.rest()
         waiting, refused, ended, kept = withheld(broker, 512, "127.0.0.50", session)
         served, *_ = broker.ask("GET", "/v1/providers", source="127.0.0.51")
-        case.say(f"{name}: {len(waiting)} wait, {refused} answered 429, {ended} ended unanswered")
+        case.say(f"{name} → only the first 8 MiB should stay open: {len(waiting)} stay open, {refused} got 429, {ended} ended without an answer")
         case.verdict(
             64 <= len(waiting) <= 128, f"{name} → only the requests of the first 8 MiB stay open", f"{len(waiting)} connections")
         case.verdict(refused + len(waiting) == 511, f"{name}, each request beyond the first 8 MiB → 429, and its connection is closed", f"{refused} of {511}")

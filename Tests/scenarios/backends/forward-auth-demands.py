@@ -113,10 +113,10 @@ def stepping_up(gate, broker, prefix="", confirm=True):
     answer = gate.passes(pay, "a path that demands a step-up, after a fresh step-up → served", Cookie=f"coatcheck={strong}")
     seen = answer.json.get("fields", {})
     gate.says.verdict(
-        seen.get("x_auth_acr") == ["mfa"] and re.fullmatch(r"\d{10}", "".join(seen.get("x_auth_time", []))), f"{gate.title}, a call after a step-up → the service sees the class (acr) and the time of the sign-in", str(seen))
+        seen.get("x_auth_acr") == ["mfa"] and re.fullmatch(r"\d{10}", "".join(seen.get("x_auth_time", []))), f"{gate.title}, a call after a step-up → the service sees acr and time of the sign-in", str(seen))
     gate.passes(pay, "a POST to a path that demands a step-up, after a fresh step-up → served", "POST", Cookie=f"coatcheck={strong}")
     gate.passes(pay, "a path that demands a step-up, with a bearer after a fresh step-up → served", Authorization=f"Bearer {strong_bearer}")
-    gate.passes(orders + "?acr=mfa&max_age=60", "a path without a demand, with a demand in the client's query → served to a session without a step-up", Cookie=f"coatcheck={plain}")
+    gate.passes(orders + "?acr=mfa&max_age=60", "a path without a demand, with a demand only in the client's query → served to a session without a step-up", Cookie=f"coatcheck={plain}")
 
 
 def present(gate, broker):

@@ -17,7 +17,7 @@ same 0 $? "served contract → equals openapi.yaml except for the broker's publi
 step "2. openapi-python-client"
 (cd "$work" && PATH="$(dirname "$PYTHON"):$PATH" "$PYTHON" -m openapi_python_client generate --path served.yaml --output-path generated --meta none) >"$work/python.log" 2>&1
 same 0 $? "openapi-python-client generates a client from the served contract → exit 0"
-same "1 1" "$(grep -c '^WARNING' "$work/python.log") $(grep -c '^WARNING parsing GET /openapi.yaml' "$work/python.log")" "openapi-python-client generates a client from the served contract → exactly one warning, about the YAML route"
+same "1 1" "$(grep -c '^WARNING' "$work/python.log") $(grep -c '^WARNING parsing GET /openapi.yaml' "$work/python.log")" "openapi-python-client generates a client from the served contract → exactly one warning, about the route that returns YAML"
 (cd "$work" && BROKER=$BROKER timeout 60 "$PYTHON" "$here/generated_client.py" >"$work/run.log" 2>&1)
 status=$?
 take_over <"$work/run.log"

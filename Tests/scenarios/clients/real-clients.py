@@ -97,17 +97,17 @@ def pythons(case):
     def curl(*arguments):
         return subprocess.run(["curl", "-s", "-m", "10", "-H", f"Cookie: coatcheck={session}", *arguments], capture_output=True, timeout=20).stdout
 
-    case.same(200, urllib.request.urlopen(urllib.request.Request(read, headers=cookie), timeout=10).status, "urllib, a read of the session → 200")
-    case.same(3000, urllib_post(body)["body_length"], "urllib, a relayed POST → the whole body arrives")
-    case.same(3000, urllib_post(pieces())["body_length"], "urllib, a relayed POST in chunks → the whole body arrives")
+    case.same(200, urllib.request.urlopen(urllib.request.Request(read, headers=cookie), timeout=10).status, "Python's urllib, a read of the session → 200")
+    case.same(3000, urllib_post(body)["body_length"], "Python's urllib, a relayed POST → the whole body arrives")
+    case.same(3000, urllib_post(pieces())["body_length"], "Python's urllib, a relayed POST in chunks → the whole body arrives")
     with requests.Session() as jar:
         jar.cookies.set("coatcheck", session)
-        case.same([200, 200], [jar.get(read, timeout=10).status_code for _ in range(2)], "requests: two reads of the session on one connection → 200")
-        case.same([3000, 3000], [jar.post(echo, data=data, timeout=10).json()["body_length"] for data in (body, pieces())], "requests: a relayed POST with a length and one in chunks → each whole body arrives")
-        case.same(200, jar.get(read, data=body, timeout=10).status_code, "requests, a read of the session with a body → 200")
+        case.same([200, 200], [jar.get(read, timeout=10).status_code for _ in range(2)], "Python's library requests, two reads of the session on one connection → 200")
+        case.same([3000, 3000], [jar.post(echo, data=data, timeout=10).json()["body_length"] for data in (body, pieces())], "Python's library requests, a relayed POST with a length and one in chunks → each whole body arrives")
+        case.same(200, jar.get(read, data=body, timeout=10).status_code, "Python's library requests, a read of the session with a body → 200")
     with httpx.Client(cookies={"coatcheck": session}) as jar:
-        case.same([200, 3000], [jar.get(read).status_code, jar.post(echo, content=body).json()["body_length"]], "httpx, a read of the session and a relayed POST → both succeed")
-    case.same((200, 3000), asyncio.run(aiohttp_calls(read, echo, cookie, pieces)), "aiohttp, a read of the session and a relayed POST in chunks → both succeed")
+        case.same([200, 3000], [jar.get(read).status_code, jar.post(echo, content=body).json()["body_length"]], "Python's httpx, a read of the session and a relayed POST → both succeed")
+    case.same((200, 3000), asyncio.run(aiohttp_calls(read, echo, cookie, pieces)), "Python's aiohttp, a read of the session and a relayed POST in chunks → both succeed")
     case.verdict(b'"handle"' in curl("--http1.0", read), "curl --http1.0: a read of the session → the session object")
     case.same(3000, json.loads(curl("--http1.0", "--data-binary", body.decode(), echo))["body_length"], "curl --http1.0: a relayed POST → the whole body arrives")
     case.same(b"data: 0\n\ndata: 1\n\n", curl("--http1.0", "-N", broker.url + "/v1/relay/api/events/2"), "curl --http1.0: a relayed event stream → read to its end")

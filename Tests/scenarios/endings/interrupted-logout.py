@@ -109,7 +109,7 @@ def interrupted_logout(case):
             with contextlib.closing(broker.database()) as database:
                 database.execute("DELETE FROM sessions WHERE ended_at IS NULL")
     for outcome, count in sorted(outcomes.items()):
-        case.say(f"{count} × {outcome}")
+        case.say(f"kill -9 while the broker processes a logout token: {count} times {outcome}")
     case.same(0, bad, f"{ROUNDS} times kill -9 while the broker processes a logout token → each time, the sessions have ended, or the token works when the provider sends it again")
     amid = sum(count for outcome, count in outcomes.items() if not outcome.startswith("answered"))
     case.verdict(amid >= ROUNDS / 3, f"{ROUNDS} times kill -9 while the broker processes a logout token → at least a third of the kills come before the broker's answer", amid)

@@ -68,10 +68,10 @@ with_packages
 export PYTHON
 # pasted TEXT [SED-EXPRESSION]: runs the page's first block after the line TEXT, with values instead of the page's dots
 pasted() {
-    block_behind "$page" sh "$1" | sed -E "${2:-}; s/ +#.*//" >"$work/block.sh" || { not_ok "docs/operate/kubernetes.md, the section $1 → has a block of commands"; return; }
+    block_behind "$page" sh "$1" | sed -E "${2:-}; s/ +#.*//" >"$work/block.sh" || { not_ok "docs/operate/kubernetes.md, the section “${1##*# }” → has a block of commands"; return; }
     (cd "$place" && PATH=$work/bin:$PATH bash -e -u -o pipefail "$work/block.sh") >"$work/out" 2>&1 </dev/null
     local status=$?
-    same 0 "$status" "docs/operate/kubernetes.md, the commands of the section $1 → succeed"
+    same 0 "$status" "docs/operate/kubernetes.md, the commands of the section “${1##*# }” → succeed"
     [ "$status" -eq 0 ] || sed 's/^/#   /' "$work/out"
 }
 
@@ -79,7 +79,7 @@ step "The Secrets of the page, and the manifests that mount them"
 secret='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'
 pasted "## Before the first time" "s|google=…|google=$secret|; s|postgresql://…|postgresql://coatcheck@db/coatcheck|"
 same "coatcheck-admin/sha256 coatcheck-clients/google coatcheck-keys/keys.json coatcheck-store/url" \
-    "$(cd "$cluster/secrets" && find . -type f -printf '%P\n' | LC_ALL=C sort | paste -sd ' ')" "commands of the section Before the first time → make four Secrets"
+    "$(cd "$cluster/secrets" && find . -type f -printf '%P\n' | LC_ALL=C sort | paste -sd ' ')" "commands of the page's section “Before the first time” → make four Secrets"
 same "coatcheck-admin coatcheck-clients coatcheck-keys coatcheck-store" \
     "$(grep -ohE 'secretName: [a-z-]+' "$cluster/all.yaml" | cut -d' ' -f2 | sort -u | paste -sd ' ')" "manifests of docs/operate/kubernetes.md → mount exactly the four Secrets"
 same "$(sha256sum <"$place/admin.token" | cut -c 1-64)" "$(cat "$cluster/secrets/coatcheck-admin/sha256")" "Secret coatcheck-admin → contains only the digest of the admin token"
@@ -98,10 +98,10 @@ expect_status 201 "sign-in at a broker with the page's four Secrets → a sessio
 step "The table of runbooks"
 # The commands are in the table's last column. The section's first block defines the words that they use.
 block_behind "$page" sh "## Runbooks" >"$work/words.sh"
-matches 'alias broker=.*config=' "$(tr '\n' ' ' <"$work/words.sh")" "the first block of the section Runbooks → defines the alias broker of the page's commands"
+matches 'alias broker=.*config=' "$(tr '\n' ' ' <"$work/words.sh")" "the first block of the page's section “Runbooks” → defines the alias broker of the page's commands"
 sed -n '/^| to | with systemd/,/^$/p' "$page" | tail -n +3 | awk -F' *[|] *' '{ print $4 }' | grep -oE '`[^`]*`' | tr -d '`' \
     | sed -E 's/--subject …/--subject user-ana/; s/--provider …/--provider oidc/; s|kubectl apply -k …|kubectl apply -k deploy/kubernetes/example|' >"$work/cells"
-matches '^([89]|[1-9][0-9])$' "$(wc -l <"$work/cells")" "the table of the section Runbooks → has at least eight commands"
+matches '^([89]|[1-9][0-9])$' "$(wc -l <"$work/cells")" "the table of the page's section “Runbooks” → has at least eight commands"
 while IFS= read -r line <&3; do
     { echo 'shopt -s expand_aliases'; cat "$work/words.sh"; printf '%s\n' "$line"; } >"$work/line.sh"
     (cd "$place" && PATH=$work/bin:$PATH bash -e -o pipefail "$work/line.sh") >"$work/out" 2>&1 </dev/null
@@ -110,11 +110,11 @@ while IFS= read -r line <&3; do
 done 3<"$work/cells"
 get /v1/session
 same "401 admin" "$STATUS $(json .reason)" "page's command broker sessions end → ana's session is ended"
-same "deploy/coatcheck" "$(sort -u "$cluster/pods")" "the commands in the table of the section Runbooks → run in the Deployment's pod"
+same "deploy/coatcheck" "$(sort -u "$cluster/pods")" "the commands in the table of the page's section “Runbooks” → run in the Deployment's pod"
 
 step "Upgrade"
 pasted "### Upgrade"
-same 1 "$(grep -c '^kind: Deployment' "$cluster/all.yaml")" "commands of the section Upgrade → apply the manifests"
+same 1 "$(grep -c '^kind: Deployment' "$cluster/all.yaml")" "commands of the page's section “Upgrade” → apply the manifests"
 
 step "Rotate the key ring"
 sign_in oidc ios ana
@@ -122,23 +122,23 @@ ring() { jq -r '.keys | length' "$cluster/secrets/coatcheck-keys/keys.json"; }
 keys() { curl -s "$MANAGEMENT/admin/v1/keys" -H "Authorization: Bearer $(cat "$place/admin.token")" | jq -r '.items | length'; }
 before=$(ring)
 pasted "### Rotate the key ring"
-same "$((before + 1))" "$(ring)" "commands of the section Rotate the key ring → the Secret has one more key"
+same "$((before + 1))" "$(ring)" "commands of the page's section “Rotate the key ring” → the Secret has one more key"
 has_key() { [ "$(keys)" = $((before + 1)) ]; }
 wait_for 15 has_key
-same 0 $? "commands of the section Rotate the key ring → the running broker has the new key"
+same 0 $? "commands of the page's section “Rotate the key ring” → the running broker has the new key"
 get /v1/session
-expect_status 200 "commands of the section Rotate the key ring → a session from before the rotation is alive"
+expect_status 200 "commands of the page's section “Rotate the key ring” → a session from before the rotation is alive"
 
 step "A stolen client secret"
 pasted "### A stolen client secret" "s|google=…|google=${secret}2|"
-same "${secret}2" "$(cat "$cluster/secrets/coatcheck-clients/google")" "commands of the section A stolen client secret → the Secret has the new value"
-matches 'rollout restart deploy/coatcheck$' "$(tail -1 "$cluster/commands")" "commands of the section A stolen client secret → the pods restart"
+same "${secret}2" "$(cat "$cluster/secrets/coatcheck-clients/google")" "commands of the page's section “A stolen client secret” → the Secret has the new value"
+matches 'rollout restart deploy/coatcheck$' "$(tail -1 "$cluster/commands")" "commands of the page's section “A stolen client secret” → the pods restart"
 
 step "Back up SQLite"
 pasted "### Back up and restore SQLite"
-same "SQLite format 3" "$(head -c 15 "$place/nightly.db" | tr -d '\0')" "commands of the section Back up and restore SQLite → the copy is a database"
-same "" "$(ls "$work/data" | grep nightly)" "commands of the section Back up and restore SQLite → the volume's copy is removed"
-matches 'coatcheck-0' "$(tail -1 "$cluster/pods")" "commands of the section Back up and restore SQLite → run in the StatefulSet's pod"
+same "SQLite format 3" "$(head -c 15 "$place/nightly.db" | tr -d '\0')" "commands of the page's section “Back up and restore SQLite” → the copy is a database"
+same "" "$(ls "$work/data" | grep nightly)" "commands of the page's section “Back up and restore SQLite” → the volume's copy is removed"
+matches 'coatcheck-0' "$(tail -1 "$cluster/pods")" "commands of the page's section “Back up and restore SQLite” → run in the StatefulSet's pod"
 
 step "Broken commands are noticed"
 for broken in 's/--dry-run=client/--dry-run=clinet/' 's/-n coatcheck rollout restart/-n coatcheck rollout restrat/' 's/generic coatcheck-clients/coatcheck-clients/' 's/kubectl apply -f -/kubectl apply -f x/'; do

@@ -45,7 +45,7 @@ sign_in oidc ios
 session=$(cookie coatcheck)
 relayed() { get "/v1/relay/narrow/private/thing"; }
 change 's|^  hosts: .*|  hosts: [ops.example.org|'
-refused 'is not YAML' "reload of an incomplete file → refused"
+refused 'is not YAML' "reload of a file that is not valid YAML → refused"
 change 's|log: \{level: trace\}|log: {levle: trace, request: false}|'
 refused 'log.levle.*did you mean `level`' "reload with an unknown key → refused with a suggestion"
 matches 'log.request' "$REASON" "reload with two unknown keys → the refusal also names the second key"

@@ -207,7 +207,7 @@ def whose_decision(case):
     broker.call("GET", "/v1/session", session, traceparent=context(sampled=False, trace="d" * 32))
     broker.call("GET", "/v1/session", session, traceparent=context(trace="e" * 32))
     second.wait("GET /v1/session")
-    case.same({"e" * 32}, {s.trace_id.hex() for s in second.spans}, "two traceparents from a trusted proxy → only the traceparent that is marked as sampled is recorded")
+    case.same({"e" * 32}, {s.trace_id.hex() for s in second.spans}, "two traceparents from a trusted proxy → only the trace whose traceparent is marked as sampled is recorded")
 
 
 def nobody_there(case):
@@ -231,7 +231,7 @@ def nobody_there(case):
         case.verdict(said, "a collector that accepts no spans → the log reports the collector's fault")
         case.same(1, broker.log().count("does not take the traces"), "a collector that accepts no spans → the log reports the collector's fault only once")
         case.same(200, call(broker.management + "/readyz").status, "a collector that accepts no spans → readiness is 200")
-    case.say(", ".join(f"{name} {seconds * 1000:.2f} ms" for name, seconds in took.items()))
+    case.say("a request's time, by the state of the traces' collector: " + ", ".join(f"{name} {seconds * 1000:.2f} ms" for name, seconds in took.items()))
     case.verdict(max(took.values()) < 20 * took["off"] + 0.02, "collectors that accept no spans → requests do not wait for the collectors", took)
 
 

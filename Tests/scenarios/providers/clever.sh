@@ -90,7 +90,7 @@ device c-phone
 forward "clever-ios-0001://oauth"
 expect_problem 409 login_required "app forwards a first launch without a code"
 forward "clever-ios-0001://oauth"
-expect_problem 400 invalid_callback "app forwards a second launch without a code in a row"
+expect_problem 400 invalid_callback "app forwards a launch without a code for the second time in a row"
 
 step "7. Flow B without PKCE requires the whole callback URL and the app's state"
 device d-phone
@@ -196,7 +196,7 @@ expect_problem 400 code_rejected "Clever import of another application's access 
 same "0 0" "$(calls clever/me) $(calls clever/users)" "import of a Clever token of another application → the broker reads no user data at Clever"
 clever_token ios-0001
 import ios "$TOKEN" "$secret"
-expect_status 201 "import of a Clever access token of the app itself → a session"
+expect_status 201 "an app imports the access token that it got from Clever → a session"
 expect_json .identity.email ben@example.org "session from an imported access token → has ben's e-mail address"
 expect_json .tokens.refreshable false "session from an imported access token → not refreshable"
 same "$(json .tokens.expires_at)" "$(json .expires_at)" "session from an imported access token → expires together with this token"

@@ -70,7 +70,7 @@ expect_problem 400 code_rejected "Clover import of a refresh token that Clover d
 post /v1/sessions "$import,\"login_token\":\"$secret\"}"
 expect_status 201 "an app imports the tokens that it got from Clover → a session"
 sandbox GET '/requests?provider=clover'
-same "refresh refresh merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "an import of Clover tokens is refused, and then another one succeeds → two refreshes and one merchant call"
+same "refresh refresh merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "an import of Clover tokens is refused, and then another one succeeds → two refresh calls and one call for the merchant at Clover in all"
 same AFAKE0001 "$(jq -r '.[1].body | fromjson.client_id' "$work/control")" "import of Clover tokens → the broker's refresh call has the client id of the configuration"
 expect_json .subject "$(url_value merchant_id "$CALLBACK")" "session from imported tokens → its subject is the merchant id"
 handle=$(json .handle)
@@ -99,7 +99,7 @@ expect_problem 400 code_rejected "migration with another merchant's id"
 same 0 "$(calls clover/token)" "migration with another merchant's id → zero token calls"
 sandbox DELETE /requests
 migrate "$legacy" "$merchant" "$secret"
-expect_status 201 "migration with the token's own merchant → a session"
+expect_status 201 "migration with the merchant of the legacy token → a session"
 expect_json .subject "$merchant" "session from a migrated legacy token → its subject is the merchant id"
 expect_json .tokens.refreshable true "session from a migrated legacy token → refreshable"
 handle=$(json .handle)

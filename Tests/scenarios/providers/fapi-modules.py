@@ -147,7 +147,7 @@ def module(case, server, authentication, binding, name):
     try:
         begun = begin(made)
         if begun.status != 201:
-            case.same(ANSWERS[name], begun.told, f"{label}, the broker refuses to start a login → with the answer that the test plan expects")
+            case.same(ANSWERS[name], begun.told, f"{label}, the broker refuses to start a login → the app gets the answer that the test plan expects")
             case.same(0, server.calls("oidc/par") + server.calls("oidc/token"), f"{label}, the broker refuses to start a login → zero calls of the PAR and token endpoints")
             return begun.told
         callback, answer = forward(made, begun)

@@ -10,7 +10,7 @@ foreign=99999999-2222-4333-8444-555555555555
 step "1. A login, and the exact token request"
 start_login microsoft ios
 expect_status 201 "start of a Microsoft login → 201"
-matches "^$SANDBOX/microsoft/common/oauth2/v2\.0/authorize\?" "$AUTHORIZATION_URL" "Microsoft's authorization URL → has common instead of a tenant"
+matches "^$SANDBOX/microsoft/common/oauth2/v2\.0/authorize\?" "$AUTHORIZATION_URL" "Microsoft's authorization URL → its path has “common” in place of a tenant's id"
 same "openid email profile offline_access" "$(url_value scope "$AUTHORIZATION_URL")" "Microsoft's authorization URL → has the preset's scope"
 same S256 "$(url_value code_challenge_method "$AUTHORIZATION_URL")" "Microsoft's authorization URL → has code_challenge_method S256"
 matches '.' "$(url_value nonce "$AUTHORIZATION_URL")" "Microsoft's authorization URL → has a nonce"

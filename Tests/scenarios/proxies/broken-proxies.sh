@@ -14,7 +14,7 @@ copies() {
 nginx.conf|/Host $http_host/d|login|sign-in through the proxy → a session
 nginx.conf|/X-Forwarded-For/d|address|the broker knows the client
 nginx.conf|s,http://coatcheck;,http://coatcheck/;,|paths|the same answer as at the broker
-nginx.conf|s/proxy_connect_timeout.*/&\n    proxy_intercept_errors on;/|errors|a broken provider, through the proxy
+nginx.conf|s/proxy_connect_timeout.*/&\n    proxy_intercept_errors on;/|errors|a provider that answers HTML, through the proxy
 nginx.conf|/relay\/ {/,/}/s/proxy_buffering off;//|download|not stored on the way
 nginx.conf|s/proxy_request_buffering off;//|streams|an upload
 nginx.conf|s/\$uri/$request_uri/|log|no query string
@@ -34,7 +34,7 @@ Caddyfile|/Retry-After/d|away|with Retry-After
 TEXT
         haproxy) cat <<'TEXT' ;;
 haproxy.cfg|/X-Forwarded-For/d|address|the broker knows the client
-haproxy.cfg|s/http-reuse safe/&\nhttp-response return status 503 default-errorfiles if { status 502 }/|errors|a broken provider, through the proxy
+haproxy.cfg|s/http-reuse safe/&\nhttp-response return status 503 default-errorfiles if { status 502 }/|errors|a provider that answers HTML, through the proxy
 haproxy.cfg|s/%HPO/%HU/|log|no query string
 haproxy.cfg|/errorfiles/d|away|503 shutting_down
 away.http|/Retry-After/d|away|with Retry-After
@@ -44,7 +44,7 @@ apache.conf|/X-Forwarded-For/d|address|the broker knows the client
 apache.conf|s/ nocanon//|paths|the same answer as at the broker
 apache.conf|/AllowEncodedSlashes/d|paths|the same answer as at the broker
 apache.conf|s/ nocanon//|bound|for the path as the app sent it
-apache.conf|s/ProxyRequests Off/&\nProxyErrorOverride On/|errors|a broken provider, through the proxy
+apache.conf|s/ProxyRequests Off/&\nProxyErrorOverride On/|errors|a provider that answers HTML, through the proxy
 apache.conf|s/%m %U/%r/|log|no query string
 apache.conf|/ErrorDocument 503/d|away|503 shutting_down
 away.asis|/Retry-After/d|away|with Retry-After

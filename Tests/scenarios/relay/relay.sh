@@ -182,7 +182,7 @@ for length in 60000 600000; do
     same 200 "$STATUS" "one user begins eight uploads of $length bytes → another user is served after $((($(date +%s%N) - begun) / 1000000)) ms"
     if [ "$length" = 600000 ]; then
         wait_for 20 eval '[ "$(wc -l <"$work/uploads")" -ge 6 ]'
-        same "6 HTTP/1.1 429 Too Many Requests" "$(sort "$work/uploads" | uniq -c | sed 's/^ *//')" "one user begins eight large uploads → two get a place, six get 429"
+        same "6 HTTP/1.1 429 Too Many Requests" "$(sort "$work/uploads" | uniq -c | sed 's/^ *//')" "one user begins eight large uploads → two go on, six get 429"
     else
         same "" "$(cat "$work/uploads")" "one user begins eight small uploads and sends only their first byte → all eight wait for the rest"
     fi

@@ -176,7 +176,7 @@ def observing(case):
     def counted(result):
         return broker.metric("coatcheck_proofs_total", provider="oidc", client="ios", result=result)
 
-    case.verdict('result="replayed"' in call(broker.management + "/metrics").body.decode(), "a broker has just started in observe mode → the metric of proofs already has the series for replayed")
+    case.verdict('result="replayed"' in call(broker.management + "/metrics").body.decode(), "a broker has just started in observe mode → the metric of proofs already has the series for replayed proofs")
     session = broker.sign_in()
     case.same(2.0, counted("proof_required"), "observe mode, an old app's login and forward without proofs → both are counted")
     case.same(200, broker.look(session).status, "observe mode, a read of an old app's session → 200")

@@ -71,7 +71,7 @@ def signing_in(case):
     case.same("401 proof_required", told(requests.post(logins, json=body, timeout=20)), "a bound client's login without a proof → 401 proof_required")
     answer = requests.post(logins, json=body, headers={"DPoP": str(DPoPKey.generate().proof("POST", logins))}, timeout=20)
     case.same("401 use_dpop_nonce", told(answer), "a login with a proof without a nonce → 401 use_dpop_nonce")
-    case.verdict(answer.headers["WWW-Authenticate"].startswith('DPoP error="use_dpop_nonce"'), "a login with a proof without a nonce → the library understands the challenge")
+    case.verdict(answer.headers["WWW-Authenticate"].startswith('DPoP error="use_dpop_nonce"'), "a login with a proof without a nonce → the answer has the challenge that the app's DPoP library expects")
     for algorithm in ("ES384", "RS256", "EdDSA"):
         answer = requests.post(logins, json=body, auth=SignIn(DPoPKey.generate(alg=algorithm, rs_nonce=answer.headers["DPoP-Nonce"])), timeout=20)
         case.same("401 proof_invalid algorithm", told(answer), f"a login with a proof by {algorithm} → 401 proof_invalid algorithm")
@@ -113,7 +113,7 @@ def calling(case):
         case.same("200", told(calls(method, path)), f"a bound session's {method} {path} with a proof → 200")
     before = key.rs_nonce
     clock.set(wall=1000, monotonic=1000)
-    case.same("200", told(calls("GET", "/v1/session")), "a call after the nonce has expired → the library repeats the call, and the answer is 200")
+    case.same("200", told(calls("GET", "/v1/session")), "a call after the nonce has expired → the app's DPoP library repeats the call, and the answer is 200")
     case.verdict(key.rs_nonce != before, "a call after the nonce has expired → the broker's refusal contains a new nonce")
     case.same("401 proof_required", told(requests.get(where, headers={"Authorization": f"Bearer {token}", "Coatcheck-Pass": session["pass"]["pass"]}, timeout=20)),
               "a call with an expired pass, without a proof → 401 proof_required")

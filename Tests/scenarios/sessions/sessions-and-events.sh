@@ -122,7 +122,7 @@ request DELETE "$MANAGEMENT/admin/v1/subjects/oidc/user-ben/sessions" "${ender[@
 expect_status 200 "operator ends ben's sessions by subject → 200"
 expect_json .ended 1 "operator ends ben's sessions by subject → one session has ended"
 request GET /v1/session -b "coatcheck=$ben_cookie"
-same "401 admin" "$STATUS $(json .reason)" "operator ends ben's sessions → reason admin"
+same "401 admin" "$STATUS $(json .reason)" "operator has ended ben's sessions by subject → ben's session has the reason admin"
 request GET "$MANAGEMENT/admin/v1/providers" "${reader[@]}"
 expect_status 200 "operator lists the providers → 200"
 

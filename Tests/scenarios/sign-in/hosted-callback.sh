@@ -79,7 +79,7 @@ expect_problem 400 invalid_callback "hosted callback with the parameter code twi
 come_back "$BROKER/callback/nobody?code=c&state=s"
 expect_problem 404 provider_not_found "hosted callback of an unknown provider"
 come_back "$BROKER/callback/oauth2?code=c&state=s"
-expect_problem 404 provider_not_found "hosted callback of a provider that is configured without one"
+expect_problem 404 provider_not_found "hosted callback of a provider that is configured without a hosted callback"
 
 step "6. Apple returns by form post"
 device d-phone

@@ -23,7 +23,7 @@ sdk google google-app
 give oidc ios "$TOKEN"
 expect_problem 403 client_not_allowed "app forwards an ID token for a client without native_code"
 give clever ios "$TOKEN"
-expect_problem 403 client_not_allowed "app forwards an ID token for a provider without native SDK tokens"
+expect_problem 403 client_not_allowed "app forwards an ID token for Clever, whose kind has no ID tokens of an SDK"
 post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"id_token\":\"$TOKEN\",\"login_token\":\"$secret\"}"
 expect_problem 400 invalid_request "app forwards an ID token without a nonce"
 expect_json .errors[0].pointer /nonce "app forwards an ID token without a nonce → the error points to nonce"

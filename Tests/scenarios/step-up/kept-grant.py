@@ -41,14 +41,14 @@ def kept(case):
         case.same("200", told(login.forward(broker=stage.second)), "a third replica forwards a step-up, and the provider returns no new refresh token → 200")
         case.same(before, stage.row(session, "token_version, grant_version, fence"), "a step-up without a new refresh token → token version, grant version and fence do not change")
         case.verdict(wait_for(5, lambda: sorted(heard) == ["dying", "third"]), "a step-up without a new refresh token → the session's event streams at both other replicas get tokens_refreshed", heard)
-        case.same(["mfa"] * 3, [broker.look(session).json["acr"] for broker in stage.brokers], "a step-up without a new refresh token → every replica shows the step-up's class at once")
+        case.same(["mfa"] * 3, [broker.look(session).json["acr"] for broker in stage.brokers], "a step-up without a new refresh token → every replica shows the step-up's acr at once")
         for broker in stage.brokers:
             case.same("200", told(broker.refresh(session)), f"a step-up without a new refresh token, then a refresh at {broker.name} → 200")
             for each in stage.brokers:
                 # A replica's cache may return a session that is up to five seconds old, so wait until it has the current token.
                 wait_for(7, lambda: stage.grant(each, session) == old)
                 case.same(old, stage.grant(each, session), f"a refresh after a step-up that kept the grant → the access token that {each.name} gives a backend is live, and belongs to this grant")
-        case.same("mfa", stage.third.look(session).json["acr"], "three refreshes after a step-up that kept the grant → the session keeps the step-up's class")
+        case.same("mfa", stage.third.look(session).json["acr"], "three refreshes after a step-up that kept the grant → the session keeps the step-up's acr")
         case.same({1}, set(stage.sent().values()), "all refresh tokens of a grant that a step-up kept → the broker has sent each of them once")
 
 

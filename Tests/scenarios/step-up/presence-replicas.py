@@ -70,7 +70,7 @@ def changes(case, user, first, others):
     for sentence, change, version, before, wanted in [
             ("a presence key's registration", lambda: user.register(first), 2, (None, "pwd"), {session: (key, "pwd")}),
             ("a step-up", stepped_up, 3, (key, "pwd"), {session: (key, "mfa"), introspected: "mfa"})]:
-        case.same([before] * 2, [session(broker) for broker in others], f"before {sentence} → the other replicas return the session without the change")
+        case.same([before] * 2, [session(broker) for broker in others], f"before {sentence} at one replica → the other replicas return the session without this change")
         watching = {(broker.name, ask.__name__): catches_up(case, broker, ask, value) for broker in others for ask, value in wanted.items()}
         answer = change()
         answered = time.monotonic()

@@ -87,7 +87,7 @@ def lives(case, user, what):
     case.same("200", refreshed.told, f"{what}, a refresh of the session → 200")
     after = user.broker.look(user.session).json
     names = ("handle", "subject", "acr", "amr", "authenticated_at")
-    case.same([before.get(n) for n in names], [after.get(n) for n in names], f"{what}, the refreshed session → the same handle, subject, class, methods and time")
+    case.same([before.get(n) for n in names], [after.get(n) for n in names], f"{what}, the refreshed session → the same handle, subject, acr, methods and time")
     return after
 
 
@@ -177,13 +177,13 @@ def by_age(case):
     broker.restart()
     user = User(broker, provider.browser())
     answer = user.sign_in()
-    case.same(("201", None), (answer.told, answer.json.get("acr")), "a sign-in at Canaille → a session without a class")
+    case.same(("201", None), (answer.told, answer.json.get("acr")), "a sign-in at Canaille → a session without an acr")
     first = answer.json["authenticated_at"]
     lives(case, user, "after a sign-in")
     grows_old(case, user)
     answer = user.step_up({"acr_values": "mfa"})
-    case.same(("403 step_up_failed", None), (answer.told, (answer.json.get("got") or {"acr": ""}).get("acr")), "a step-up by class at Canaille, which has no classes → 403 step_up_failed")
-    lives(case, user, "after a failed step-up by class")
+    case.same(("403 step_up_failed", None), (answer.told, (answer.json.get("got") or {"acr": ""}).get("acr")), "a step-up by acr at Canaille, which returns no acr → 403 step_up_failed")
+    lives(case, user, "after a failed step-up by acr")
     asked = user.browser.asked
     answer = user.step_up({"max_age": 3600})
     case.same(("200", asked, first), (answer.told, user.browser.asked, answer.json.get("authenticated_at")), "a step-up at Canaille demands an age, and the user's sign-in is recent enough → 200 without a password prompt")
@@ -210,13 +210,13 @@ def without_a_time(case):
         {"allow": "GET /api/plain/userinfo", "max_age": "5m"}]})
     user = User(broker, glewlwyd.Browser(provider))
     answer = user.sign_in()
-    case.same(("201", None, None), (answer.told, *(answer.json.get(n) for n in ("acr", "authenticated_at"))), "a sign-in at Glewlwyd → a session without a class and a time")
+    case.same(("201", None, None), (answer.told, *(answer.json.get(n) for n in ("acr", "authenticated_at"))), "a sign-in at Glewlwyd → a session without an acr and a time of the sign-in")
     lives(case, user, "after a sign-in")
     for demand in ({"max_age": 0}, {"max_age": 3600}, {"acr_values": "mfa"}):
         answer = user.step_up(demand)
         case.same(
-            ("403 step_up_failed", demand), (answer.told, answer.json.get("required")), f"a step-up at Glewlwyd with {demand} → 403, because Glewlwyd omits class and time")
-        case.same({"acr": None, "authenticated_at": None}, {n: (answer.json.get("got") or {}).get(n, "") for n in ("acr", "authenticated_at")}, "a failed step-up at Glewlwyd → the answer has neither class nor time")
+            ("403 step_up_failed", demand), (answer.told, answer.json.get("required")), f"a step-up at Glewlwyd with {demand} → 403, because Glewlwyd omits acr and time")
+        case.same({"acr": None, "authenticated_at": None}, {n: (answer.json.get("got") or {}).get(n, "") for n in ("acr", "authenticated_at")}, "a failed step-up at Glewlwyd → the answer has neither acr nor time")
         lives(case, user, "after a failed step-up")
     refused = user.relay("/api/plain/userinfo")
     case.same("401 step_up_required", refused.told, "a relayed call that needs a fresh sign-in, in a session from Glewlwyd → 401 step_up_required")

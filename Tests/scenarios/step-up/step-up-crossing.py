@@ -44,7 +44,7 @@ def crossing(case):
     case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == 2 * A_PAIR), "a refresh begins, a step-up begins and ends, and then the refresh ends → both token pairs of the old grant are revoked")
     case.same(stood, broker.row(session, "token_version, grant_version"), "a refresh begins, a step-up begins and ends, and then the refresh ends → the refresh's tokens are not stored")
     case.same(200, broker.refresh(session).status, "a step-up and then a refresh of the old grant have ended, and then the app refreshes again → 200")
-    case.same("mfa", broker.look(session).json["acr"], "a step-up and then a refresh of the old grant have ended, and then the app refreshes again → the session keeps the step-up's class")
+    case.same("mfa", broker.look(session).json["acr"], "a step-up and then a refresh of the old grant have ended, and then the app refreshes again → the session keeps the step-up's acr")
 
     # The refresh ends after the step-up, and the provider refuses it.
     release = threading.Event()

@@ -224,12 +224,12 @@ def kills(case):
             old = stage.grant(stage.third, session)
             outcome = round(stage, session)
             ended = time.monotonic()
-            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"round “{name}”, the step-up's first forward → takes effect, or the round expects the repeated forward to fail")
+            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"round “{name}”, the step-up's first forward → takes effect, or else the repeated forward is expected to fail")
             stage.dying.start()
             acr = "mfa" if outcome.steps_up else "pwd"
             for broker in stage.brokers:
                 found = wait_for(8, lambda: (answer := broker.look(session)).json.get("acr") == acr and answer) or broker.look(session)
-                case.same(("200", acr), (told(found), found.json.get("acr")), f"round “{name}”, the session at replica {broker.name} → 200, with the class of its last sign-in")
+                case.same(("200", acr), (told(found), found.json.get("acr")), f"round “{name}”, the session at replica {broker.name} → 200, with the acr of its last sign-in")
             grants = [stage.grant(broker, session) for broker in stage.brokers]
             # Even if the step-up keeps the refresh token, its access token belongs to the new sign-in until the next refresh.
             case.verdict(

@@ -24,7 +24,7 @@ def refusals(case):
                 "client_id": "plain-app", "auth": "none", "redirect_uris": ["com.example.plain:/cb"], "login": "both"}}}}})
     session = broker.sign_in()
     before = broker.look(session).json
-    case.same(("pwd", ["pwd"]), (before["acr"], before["amr"]), "a user has signed in → the session object has the class (`acr`) and the methods of this sign-in")
+    case.same(("pwd", ["pwd"]), (before["acr"], before["amr"]), "a user has signed in → the session object has acr and methods of this sign-in")
     case.verdict(before["authenticated_at"] is not None, "a user has signed in → the session object has the time of this sign-in")
     logins = "SELECT count(*) FROM logins"
     count = broker.query(logins)[0][0]
@@ -34,8 +34,8 @@ def refusals(case):
 
     for body, why in [
             ({"step_up": {}}, "which demands nothing"), ({"step_up": {"max_age": -1}}, "with a negative age"),
-            ({"step_up": {"max_age": "5"}}, "with an age as a text"), ({"step_up": {"acr_values": 'a"b'}}, "with a quote in a class"),
-            ({"step_up": {"acr_values": " ".join("abcdefghi")}}, "with nine classes"), ({"step_up": {"presence": True}}, "with an unknown member"),
+            ({"step_up": {"max_age": "5"}}, "with an age as a text"), ({"step_up": {"acr_values": 'a"b'}}, "with a quote in an acr"),
+            ({"step_up": {"acr_values": " ".join("abcdefghi")}}, "with nine acr values"), ({"step_up": {"presence": True}}, "with an unknown member"),
             (WEAK | {"provider": "oauth2"}, "at another provider than the session's"), (WEAK | {"client": "android"}, "of another client"),
             (WEAK | {"scope": "openid"}, "with a scope"), (WEAK | {"parameters": {"acr_values": "mfa"}}, "with the demand as a parameter")]:
         case.same("400 invalid_request", begin(body), f"the start of a step-up {why} → refused")
@@ -45,10 +45,10 @@ def refusals(case):
     widget = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json
     case.same(
         "403 client_not_allowed", begin(WEAK, None, Authorization=f"Bearer {widget['session_token']}"), "the start of a step-up by a child session → refused")
-    case.same(("pwd", before["authenticated_at"]), (widget["acr"], widget["authenticated_at"]), "a new child session → has its parent's class and time of sign-in")
+    case.same(("pwd", before["authenticated_at"]), (widget["acr"], widget["authenticated_at"]), "a new child session → has its parent's acr and time of sign-in")
     oauth2 = broker.sign_in(provider="oauth2")
     case.same("403 client_not_allowed", begin(WEAK, oauth2), "the start of a step-up by a session of a provider of kind oauth2 → refused")
-    case.same((None, [], None), tuple(broker.look(oauth2).json[name] for name in ("acr", "amr", "authenticated_at")), "a session of kind oauth2 → class, methods and time are empty")
+    case.same((None, [], None), tuple(broker.look(oauth2).json[name] for name in ("acr", "amr", "authenticated_at")), "a session of kind oauth2 → acr, methods and time of the sign-in are empty")
     case.same("403 client_not_allowed", begin(MFA | {"provider": "plain"}, None), "the configuration marks a provider as unable to use `acr`, and a login demands `acr_values` → refused")
     case.same(count + 1, broker.query(logins)[0][0], "step-ups that are refused at their start → leave no login row (the only new row is from the oauth2 sign-in)")
 
@@ -79,7 +79,7 @@ def refusals(case):
     case.verdict(failed.json["got"]["authenticated_at"] < before["authenticated_at"], "a step-up by age, and the new sign-in is too old → the answer has the time of this sign-in")
     sandbox.settings("oidc", step_up="ignores")
     failed = step_up(broker, session, MFA)
-    case.same(("403 step_up_failed", {"acr_values": "mfa"}, None), (told(failed), failed.json["required"], failed.json["got"]["acr"]), "a step-up by class, and the provider ignores `acr_values` → step_up_failed, with the class that the provider returned")
+    case.same(("403 step_up_failed", {"acr_values": "mfa"}, None), (told(failed), failed.json["required"], failed.json["got"]["acr"]), "a step-up by acr, and the provider ignores `acr_values` → step_up_failed, with the acr that the provider returned")
     sandbox.settings("oidc", step_up="silent")
     failed = step_up(broker, session)
     case.same(("403 step_up_failed", None), (told(failed), failed.json["got"]["authenticated_at"]), "a step-up by age, and the provider omits the time of the sign-in → step_up_failed")
@@ -91,7 +91,7 @@ def refusals(case):
     failed = step_up(broker, session)
     case.same(
         ("403 step_up_failed", "pwd", None), (told(failed), failed.json["got"]["acr"], failed.json["got"]["authenticated_at"]),
-        "a step-up by age, and the provider returns the class but not the time → step_up_failed")
+        "a step-up by age, and the provider returns the acr but not the time of the sign-in → step_up_failed")
     for error, code in [
             ("unmet_authentication_requirements", "403 step_up_failed"), ("login_required", "409 interaction_required"), ("access_denied", "403 access_denied")]:
         login = Login(broker, session)
@@ -112,7 +112,7 @@ def refusals(case):
     failed = Login(broker, None, WEAK | {"provider": "oidc", "client": "ios"}).sign_in(sandbox_auth_age=4000).forward()
     case.same("403 step_up_failed", told(failed), "a login demands an age, and the user's sign-in is too old → step_up_failed")
     made = Login(broker, None, {"provider": "oidc", "client": "ios", "step_up": {"acr_values": "phr mfa"}}).sign_in().forward()
-    case.same(("201", "phr"), (told(made), made.json["acr"]), "a login demands a class, and the user's sign-in has this class → a session with this class")
+    case.same(("201", "phr"), (told(made), made.json["acr"]), "a login demands an acr, and the user's sign-in has this acr → a session with this acr")
 
 
 def acceptances(case):
@@ -122,14 +122,14 @@ def acceptances(case):
     session = broker.sign_in(sandbox_auth_age=5000)
     before = broker.look(session).json
     login = Login(broker, session, {"step_up": {"acr_values": "phr mfa", "max_age": 300}}).sign_in()
-    case.same(("300", "phr mfa", "openid email offline_access"), tuple(login.asked[name] for name in ("max_age", "acr_values", "scope")), "a step-up by age and classes → the provider receives age, classes and scope")
+    case.same(("300", "phr mfa", "openid email offline_access"), tuple(login.asked[name] for name in ("max_age", "acr_values", "scope")), "a step-up by age and acr values → the provider receives age, acr values and scope")
     tokens = sandbox.calls("oidc/token")
     answer = login.forward()
     case.same("200", told(answer), "the user signs in as a step-up demands, and the app forwards the callback → 200")
     case.same(before["handle"], answer.json["handle"], "a step-up → the session keeps its handle")
     case.verdict(f"coatcheck={session}" in (answer.fields["Set-Cookie"] or ""), "a step-up → the answer sets the same session cookie")
     case.verdict("session_token" not in answer.json, "a step-up of a cookie session → no session token in the body")
-    case.same("phr", answer.json["acr"], "a step-up → the session has the new class")
+    case.same("phr", answer.json["acr"], "a step-up → the session has the new acr")
     case.verdict(answer.json["authenticated_at"] > before["authenticated_at"], "a step-up → the session has the new time of sign-in")
     case.same(before["expires_at"], answer.json["expires_at"], "a step-up → the session's absolute expiry stays")
     case.same((2, 1, 2), broker.row(session, "token_version, fence, grant_version"), "a step-up → raises the versions of tokens and grant, and the fence")
@@ -139,7 +139,7 @@ def acceptances(case):
     case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == A_PAIR), "a step-up → the old grant is revoked")
     case.same(200, broker.refresh(session).status, "a refresh after the step-up → 200")
     after = broker.look(session).json
-    case.same(("phr", answer.json["authenticated_at"]), (after["acr"], after["authenticated_at"]), "a refresh after the step-up → class and time stay")
+    case.same(("phr", answer.json["authenticated_at"]), (after["acr"], after["authenticated_at"]), "a refresh after the step-up → acr and time of the sign-in stay")
     case.same(1.0, broker.metric("coatcheck_logins_total", result="stepped_up"), "one step-up → the metric of step-ups is 1")
 
     sandbox.fault("oidc", fault="no-refresh-token", times=1)
@@ -148,7 +148,7 @@ def acceptances(case):
     case.same(("200", "mfa", True), (told(kept), kept.json["acr"], kept.json["tokens"]["refreshable"]), "a step-up without a new refresh token → 200, and the session stays refreshable")
     for _ in range(3):
         case.same(200, broker.refresh(session).status, "a refresh after a step-up without a new refresh token → 200")
-    case.same("mfa", broker.look(session).json["acr"], "refreshes after a step-up without a new refresh token → the session keeps the new class")
+    case.same("mfa", broker.look(session).json["acr"], "refreshes after a step-up without a new refresh token → the session keeps the new acr")
     time.sleep(2)
     case.same(revoked, sandbox.calls("oidc/revoke"), "a step-up without a new refresh token → no revocation")
 
@@ -214,7 +214,7 @@ def requirements(case):
 
     refused = relay()
     case.same("401 step_up_required", told(refused), "a relayed call that needs a stronger sign-in → step_up_required")
-    case.same({"acr_values": "mfa phr", "max_age": 300}, refused.json["step_up"], "a relayed call that needs a step-up → the refusal has the demanded classes and age")
+    case.same({"acr_values": "mfa phr", "max_age": 300}, refused.json["step_up"], "a relayed call that needs a step-up → the refusal has the demanded acr values and age")
     case.same(
         'Bearer error="insufficient_user_authentication", acr_values="mfa phr", max_age="300"', refused.fields["WWW-Authenticate"], "a relayed call that needs a step-up → the refusal has the challenge of RFC 9470")
     case.verdict(not refused.fields["Set-Cookie"], "a relayed call that needs a step-up → the cookie stays")
@@ -225,16 +225,16 @@ def requirements(case):
     case.same(200, relay("/accounts", "GET").status, "a relayed call to a path without a demand → 200")
     for query in ["?acr=mfa&acr=pwd", "?max_age=5", "?max_age=x", "?acr=", "?level=2", "?acr=a%22b", "?max_age=300&presence=1"]:
         case.same("403 backend_not_allowed", told(forward_auth(query)), f"forward-auth with the query {query} → 403 backend_not_allowed")
-    case.same("401 step_up_required", told(forward_auth("?acr=mfa")), "forward-auth that demands a class that the session lacks → step_up_required")
+    case.same("401 step_up_required", told(forward_auth("?acr=mfa")), "forward-auth that demands an acr that the session lacks → step_up_required")
     passed = forward_auth("?acr=pwd&max_age=3600")
-    case.same((200, "pwd"), (passed.status, passed.fields["X-Auth-Acr"]), "forward-auth that demands a class and an age that the session has → 200 with the session's class")
+    case.same((200, "pwd"), (passed.status, passed.fields["X-Auth-Acr"]), "forward-auth demands an acr and an age, and the session meets both → 200 with the session's acr")
     other = broker.sign_in(provider="oauth2")
     passed = forward_auth(session=other)
-    case.same((200, "", ""), (passed.status, passed.fields["X-Auth-Acr"], passed.fields["X-Auth-Time"]), "forward-auth of a session without class and time → 200, with empty fields for both")
+    case.same((200, "", ""), (passed.status, passed.fields["X-Auth-Acr"], passed.fields["X-Auth-Time"]), "forward-auth of a session without acr and time of the sign-in → 200, with empty fields for both")
     refused = forward_auth("?max_age=300", session=other)
     case.same("403 step_up_failed", told(refused), "forward-auth that demands an age, for a session whose provider cannot step up → step_up_failed, so that the app opens no browser")
     told_of = broker.call("POST", "/v1/introspect", body=f"token={session}", Content_Type="application/x-www-form-urlencoded", **gate).json
-    case.same("pwd", told_of["acr"], "introspection of a session → has the class of the sign-in")
+    case.same("pwd", told_of["acr"], "introspection of a session → has the acr of the sign-in")
     case.verdict(abs(told_of["auth_time"] + 1000 - time.time()) < 60, "introspection of a session → has the time of the sign-in")
     broker.configure(backends={"orders": {"require": {"acr": ["mfa"], "max_age": "5m"}}})
     broker.restart()
@@ -251,12 +251,12 @@ def requirements(case):
     case.same(before, sandbox.calls("oidc/refresh"), "an upstream answers with its own step-up challenge → no refresh")
     case.same(("401", "upstream"), (str(relay("/strict", "GET", upstream="foreign").status), relay("/strict", "GET", upstream="foreign").fields["Coatcheck-Source"]), "an upstream with `challenges: off` answers with a step-up challenge → the app gets the upstream's 401")
 
-    case.same("200", told(step_up(broker, session, {"step_up": {"acr_values": "mfa", "max_age": 300}})), "the user steps up with the class and age that the calls demand → 200")
-    case.same(200, relay().status, "a relayed call that needs a class and an age, after the step-up → 200")
-    case.same(200, forward_auth("?acr=mfa&max_age=300").status, "forward-auth that demands an acr and a maximum age of the sign-in, after the step-up → 200")
+    case.same("200", told(step_up(broker, session, {"step_up": {"acr_values": "mfa", "max_age": 300}})), "the user steps up with the acr and age that the calls demand → 200")
+    case.same(200, relay().status, "a relayed call that needs an acr and an age, after the step-up → 200")
+    case.same(200, forward_auth("?acr=mfa&max_age=300").status, "forward-auth that demands an acr and an age, after the step-up → 200")
     case.same(200, broker.exchange(session).status, "token exchange of a backend with `require`, after the step-up → 200")
     refused = relay("/strict", "GET")
-    case.same("403 step_up_failed upstream", told(refused), "an upstream demands a class that the session already has → step_up_failed with the reason upstream")
+    case.same("403 step_up_failed upstream", told(refused), "an upstream demands an acr that the session already has → step_up_failed with the reason upstream")
     refused = relay(session=None, Authorization=f"Bearer {made}")
     case.same(("401 step_up_required", True), (told(refused), refused.json.get("parent")), "a child session was made before its parent's step-up, and makes a relay call → still refused, and the answer has `parent`")
     made = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json["session_token"]

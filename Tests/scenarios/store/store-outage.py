@@ -100,7 +100,7 @@ def stack(case):
 
 def judge(case, told, sentence):
     ends = [answers[-1] for answers in told]
-    case.say(f"{sentence}: {', '.join(f'{ends.count(end)} × {end}' for end in sorted(set(ends)))}")
+    case.say(f"{sentence}, last answers of the phones' refreshes: {', '.join(f'{ends.count(end)} times {end}' for end in sorted(set(ends)))}")
     case.same(0, sum(end != "200" for end in ends), f"{sentence} → the refresh of every phone gets 200, and no session has ended")
 
 

@@ -111,8 +111,8 @@ def scan_beside_checks(case):
         limit = max(3 * quantile([c[1] for c in quiet], 0.99), 0.020)
         p99 = quantile([c[1] for c in met], 0.99)
         case.say(
-            f"{TOMBSTONES} tombstones, a scan takes {quantile(lasted, 0.5) * 1000:.0f} ms; quiet p99 "
-            f"{quantile([c[1] for c in quiet], 0.99) * 1000:.1f} ms of {len(quiet)}, beside scans {p99 * 1000:.1f} ms of {len(met)}")
+            f"{TOMBSTONES} tombstones, and an operator's list reads them in {quantile(lasted, 0.5) * 1000:.0f} ms; p99 of forward-auth without the list "
+            f"{quantile([c[1] for c in quiet], 0.99) * 1000:.1f} ms ({len(quiet)} calls), during the list {p99 * 1000:.1f} ms ({len(met)} calls)")
         if p99 <= limit:
             break
     case.verdict(p99 <= limit, "forward-auth calls during an operator's list that reads all tombstones → p99 at most three times as long as without the list, or 20 ms", f"p99 {p99 * 1000:.1f} ms, allowed {limit * 1000:.1f} ms")
@@ -146,7 +146,7 @@ def long_read(case):
         calls = [c for found in pool.map(sign_in, range(4)) for c in found]
     reader.execute("ROLLBACK")
     p99, slowest = quantile([c[1] for c in calls], 0.99), max(c[1] for c in calls)
-    case.say(f"{len(calls) // 2} logins, p99 of their calls {p99 * 1000:.0f} ms, the slowest {slowest * 1000:.0f} ms")
+    case.say(f"{len(calls) // 2} logins while another process reads the database: p99 of their calls {p99 * 1000:.0f} ms, the slowest {slowest * 1000:.0f} ms")
     case.verdict(p99 < 1, "logins while another process reads the database for ten seconds → p99 below 1 s", f"{p99:.2f} s")
     case.same({201}, {c[0] for c in calls}, "logins while another process reads the database for ten seconds → all succeed")
     case.verdict(broker.query(left)[0][0] < before, "another process reads the database for ten seconds → the sweeper still deletes rows", (before, broker.query(left)))
@@ -205,14 +205,14 @@ def cache_gives_back(case):
         # A cache entry lives for 5 s. In full size, the broker gets half a minute more to return the memory.
         time.sleep(35 if waves == 1 else 11)
     resident.append([broker.resident() for broker in brokers])
-    case.say(f"{len(cookies)} sessions in {waves} waves, {rate:.0f} a second")
+    case.say(f"{len(cookies)} sessions are used once, in {waves} waves: {rate:.0f} sessions a second")
     for name, values in zip(("with its cache", "without a cache"), zip(*resident)):
-        case.say(f"{name}: resident {' → '.join(f'{value / MIB:.1f}' for value in values)} MiB, from before until after their end")
+        case.say(f"a broker {name}: resident memory before, after each wave and at the end: {', '.join(f'{value / MIB:.1f}' for value in values)} MiB")
     whole = resident[-1][0] - resident[0][0]
     if waves > 1:
         grown = [last - first for first, last in zip(resident[warm], resident[-1])]
         each = (grown[0] - grown[1]) / (len(cookies) * (waves - warm) / waves)
-        case.say(f"{each:.0f} bytes for each: {grown[0] / MIB:.1f} MiB more since wave {warm}, {grown[1] / MIB:.1f} without a cache")
+        case.say(f"memory that the cache keeps for each session: {each:.0f} bytes ({grown[0] / MIB:.1f} MiB more since wave {warm}, {grown[1] / MIB:.1f} MiB without a cache)")
         # A cached session needs about 2,500 bytes, so kept entries would exceed this limit.
         case.verdict(each < 1200, "many sessions that are used once → the session cache returns their memory", f"{each:.0f} bytes for each")
     case.verdict(whole <= 48 * MIB, f"many sessions that are used once → resident memory grows by at most 48 MiB: by {whole / MIB:.1f} MiB", f"{whole / MIB:.1f} MiB more")

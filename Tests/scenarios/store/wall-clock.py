@@ -88,7 +88,7 @@ def ahead(case):
         others.append(broker.call("GET", "/v1/forward-auth", sessions[12], X_Coatcheck_Backend="orders-credential-4f1d9c"))
         time.sleep(0.1)
     clock.set()
-    case.say(f"{len(answers) + len(others)} answers while the clock was wrong")
+    case.say(f"calls while the clock is wrong: {len(answers) + len(others)} answers")
     wrong = sorted({a.told for a in answers + others if not (a.is_passing_fault and "store_unavailable" in a.body.decode() + a.told)})
     oauth = [t for t in wrong if t.startswith("503 temporarily_unavailable")]
     case.same([], [t for t in wrong if t not in oauth], "calls while the clock is wrong → 503 store_unavailable with Retry-After, and no cookie is cleared")

@@ -75,7 +75,7 @@ class Broker(PlainBroker):
         """Prints the measured values, and whether they are low enough."""
         self.highest = max(self.highest, self.resident())
         before, peak = self.lowest / MIB, self.highest / MIB
-        self.case.say(f"{name}: {before:.0f} → {peak:.0f} MiB{' (' + note + ')' if note else ''}")
+        self.case.say(f"{name}: the broker's memory is {before:.0f} MiB before and {peak:.0f} MiB at its peak{' (' + note + ')' if note else ''}")
         self.case.verdict(
             self.highest - self.lowest <= ALLOWED, f"{name} → the broker's resident memory grows by at most 32 MiB",
             f"{before:.1f} → {peak:.1f} MiB")

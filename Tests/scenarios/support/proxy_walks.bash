@@ -58,8 +58,8 @@ walk_errors() {
     fault oidc '{"fault":"html-200","endpoint":"token","times":1}'
     device "odd-$1"
     sign_in oidc ios ben
-    expect_problem 502 provider_error "$1: a request at a broken provider, through the proxy"
-    same "" "$(header Retry-After)" "$1: a request at a broken provider, through the proxy → no Retry-After"
+    expect_problem 502 provider_error "$1: a sign-in at a provider that answers HTML, through the proxy"
+    same "" "$(header Retry-After)" "$1: a sign-in at a provider that answers HTML, through the proxy → no Retry-After"
     fault oidc '{"fault":"status","status":503,"headers":{"Retry-After":"9"},"endpoint":"token","times":1}'
     device "busy-$1"
     sign_in oidc ios ben

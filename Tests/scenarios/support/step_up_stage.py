@@ -97,7 +97,7 @@ def settle(stage, session, outcome, ended):
         lambda answer: told(answer) == "200" if is_good else answer.json.get("retry") == "new_login")
     lines.append((
         told(answer) in outcome.repeats and is_good == (answer.json.get("retry") is None),
-        f"the repeated forward → {' or '.join(outcome.repeats)}{'' if is_good else ', with new_login'} ({detail})", answer.json))
+        f"the repeated forward of the step-up → {' or '.join(outcome.repeats)}{'' if is_good else ', with the advice new_login'} ({detail})", answer.json))
     if not is_good:
         again = stage.login(session).forward(broker=broker)
         lines.append((told(again) == "200", "another step-up after the failed one → 200", told(again)))

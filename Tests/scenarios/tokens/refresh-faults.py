@@ -51,7 +51,7 @@ def hanging_then_slow(case):
         time.sleep(max(0, begin + second - time.monotonic()))
         callers.append(case.beside(broker.refresh, session))
     told = [caller.result(60).told for caller in callers]
-    case.say(f"{len(told)} callers: {', '.join(f'{told.count(t)} × {t}' for t in sorted(set(told)))}")
+    case.say(f"{len(told)} callers ask for a refresh while one hangs: {', '.join(f'{told.count(t)} times {t}' for t in sorted(set(told)))}")
     most = max(Gate.most_at_once(gate.refreshes(token)) for token in {c.refresh_token for c in gate.refreshes()})
     case.same(1, most, "callers ask for a refresh each second while one hangs and the next is slow → one provider call at a time")
     case.same([], [t for t in told if t.startswith("401")], "callers ask for a refresh each second while one hangs and the next is slow → no caller gets 401")
@@ -86,7 +86,7 @@ def killed_holder(case):
 
     wait_for(100, once, pause=1)
     when, last = told[-1]
-    case.say(f"the end: {last} {when:.0f} s after the take-over, by {len(gate.refreshes())} calls")
+    case.say(f"kill -9 during a refresh, then a take-over: the app gets {last} {when:.0f} s after the take-over; {len(gate.refreshes())} provider calls in all")
     early = [f"{t} after {w:.0f} s" for w, t in told if t.startswith("401") and w < 59]
     case.same([], early, "kill -9 during a refresh, then a take-over, then a refusal → the session stays for 60 s, because a late owner may write")
     case.same("401 session_ended refresh_lost", last, "kill -9 before the answer to a refresh arrives, and the provider refuses the old token → the session ends as refresh_lost")
@@ -180,7 +180,7 @@ def empty_refusals(case):
         told += [broker.refresh(session) for session in sessions]
         passed += 45
         clock.set(passed, passed)
-    case.say(f"{len(gate.refreshes())} calls refused in {passed} s")
+    case.say(f"provider answers all refreshes with an empty 401: {len(gate.refreshes())} provider calls in {passed} s")
     case.verdict(len(gate.refreshes()) >= 8 * 10, "provider answers all refreshes with an empty 401 for ten minutes → at least ten refused refreshes for each session", len(gate.refreshes()))
     case.same([], [a.told for a in told if not a.is_passing_fault], "provider answers all refreshes with an empty 401 for ten minutes → callers get 503 with Retry-After")
     case.same(["200"] * 8, [broker.look(s).told for s in sessions], "provider answers all refreshes with an empty 401 for ten minutes → all sessions are alive")
@@ -204,7 +204,7 @@ def empty_refusal_of_one(case):
         clock.set(minute * 60, minute * 60)
         broker.refresh(well)
         told.append(broker.refresh(dead).told)
-    case.say(f"minute by minute: {', '.join(told)}")
+    case.say(f"provider answers one session's refreshes with an empty 401, the app's answer in each minute: {', '.join(told)}")
     case.same([], [t for t in told[:4] if not t.startswith("503")], "provider answers only one session's refreshes with an empty 401 for four minutes → each refresh gets 503")
     case.same("401 session_ended grant_revoked", told[-1], "provider answers only one session's refreshes with an empty 401 for seven minutes → 401 grant_revoked")
     case.same("200", broker.refresh(well).told if broker.look(well).status == 200 else "gone", "provider answers only one session's refreshes with an empty 401 → a refresh of another session is 200")
@@ -242,7 +242,7 @@ def three_hundred_callers(case):
     callers = [case.beside(broker.exchange, session) for _ in range(300)]
     answers = [caller.result(40) for caller in callers]
     written = broker.metric("coatcheck_store_transactions_total") - before
-    case.say(f"{written:.0f} write transactions")
+    case.say(f"300 callers come when the access token has expired: {written:.0f} write transactions")
     case.same(300, [a.status for a in answers].count(200), "300 callers come when the access token has expired → all are served")
     case.same(1, len({a.json.get("access_token") for a in answers}), "300 callers come when the access token has expired → all get the same new token")
     case.same(1, len(gate.refreshes()), "300 callers come when the access token has expired → one provider call")

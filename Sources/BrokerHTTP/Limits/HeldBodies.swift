@@ -41,7 +41,9 @@ package final class HeldBodies: Sendable {
     private let limitPerSession: Int
     private let state = Mutex(State())
 
-    /// Creates the limits, with the bytes of a subject; a session may have half as many.
+    /// Creates the limits: `limitPerSubject` bytes for a subject, and half as many for a session.
+    ///
+    /// Each limit is at least the length of the largest body that the relay keeps in memory.
     package init(limitPerSubject: Int = 8 << 20) {
         self.limitPerSubject = max(limitPerSubject, Relay.heldBody)
         limitPerSession = max(limitPerSubject / 2, Relay.heldBody)

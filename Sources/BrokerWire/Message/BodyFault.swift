@@ -7,7 +7,7 @@ package enum BodyFault: Error, Sendable, Equatable {
     case incomplete
     /// The body came too slowly.
     case timedOut
-    /// The unanswered bytes from the client's address, or from one of its networks, have reached their limit.
+    /// The body is longer than its reader accepts.
     case tooLarge
     /// The unanswered bytes from the client's address, or from one of its networks, have reached their limit.
     case overLimit

@@ -18,7 +18,7 @@ struct RelayedCall {
     let proofs: RelayProofs?
     let certificates: ClientCertificates?
     var token: AccessToken
-    /// Whether the answered request was a repetition, because the result of the first sending is unknown.
+    /// Whether a request of this call was sent a second time, because the result of its first sending was unknown.
     private(set) var isRepeated = false
 
     /// Sends the request for the first time, after its presence proof has been used up.

@@ -70,10 +70,10 @@ struct CookieWriter: Sendable {
         make(name, value, attributes, seconds: seconds)
     }
 
-    /// Writes `Expires` after `Max-Age` (decision 86).
+    /// Makes a `Set-Cookie` field, with `Expires` after `Max-Age` (decision 86).
     ///
-    /// Java's cookie jar puts the value in quotes if `Max-Age` comes alone. If both are present, the jar uses `Max-Age`, so a
-    /// wrong clock on the device does not end a cookie.
+    /// If a cookie has only `Max-Age`, Java's cookie jar puts the cookie's value in quotes. If a cookie has both, the jar uses
+    /// the first. So a wrong clock does not end the cookie early.
     private func make(_ name: String, _ value: String, _ attributes: String, seconds: Int64) -> HTTPField {
         let age = min(max(seconds, 0), 400 * 86_400)
         let end = age == 0 ? WallTime(seconds: 0) : now().advanced(by: .seconds(age))

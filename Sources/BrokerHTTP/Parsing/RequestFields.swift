@@ -32,7 +32,7 @@ struct RequestFields: Sendable {
             case 13 where name == "authorization": authorization.append(Self.plain(field.value))
             case 6 where name == "origin": origins.append(Self.plain(field.value))
             case 14 where name == "sec-fetch-site": fetchSites.append(Self.plain(field.value))
-            // The value is kept without `plain`, because `MediaType` compares only the bytes before the `;`.
+            // A value outside ASCII is kept here, because `MediaType` compares only the bytes before the `;`.
             case 12 where name == "content-type": contentTypes.append(field.value)
             case 14 where name == "content-length":
                 contentLength = Int(field.value)

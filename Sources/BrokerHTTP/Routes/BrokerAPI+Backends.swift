@@ -38,7 +38,8 @@ extension BrokerAPI {
             guard HTTPField.isValidValue(value) else { throw BrokerProblem(.providerError) }
             fields.append(HTTPField(name: .authToken, value: value))
         }
-        // Mark the presence proof as used last. If another check refuses the request, the app may send the same proof again.
+        // As the last step, mark the presence proof as used. If an earlier check refuses the request, the proof is still unused,
+        // and the app may send it again.
         if let shown { try await shown.take() }
         return Answer(.ok, consume fields)
     }

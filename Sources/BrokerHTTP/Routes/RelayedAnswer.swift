@@ -128,6 +128,6 @@ final class RelayedAnswer: Sendable {
         try await writer.finish(nil)
     }
 
-    /// Cuts the answer, because the time that it had after the end of its session or pass is over.
+    /// The error that cuts the answer when its time after the end of the session or pass is over.
     private struct Cut: Error {}
 }

@@ -28,7 +28,7 @@ package final class HandshakeRoom: Sendable {
 
     /// Counts a new handshake, and returns its number for `leave(_:)`.
     ///
-    /// If newer handshakes exceed the limit, the closure `leave` is called, and ends this handshake.
+    /// `leave` ends this handshake. It is called if this handshake is the oldest when a new one would exceed the limit.
     func enter(_ leave: @escaping @Sendable () -> Void) -> Int {
         let (place, evicted) = state.withLock { state -> (Int, (@Sendable () -> Void)?) in
             var evicted: (@Sendable () -> Void)?

@@ -24,8 +24,8 @@ final class PeerAccount: Sendable {
 
     /// Applies a new policy, and keeps the counts.
     ///
-    /// A new policy can come with a connection, because the account lives on while any of its addresses is connected, and the
-    /// configuration may change.
+    /// The ledger calls this method for each new connection. The account may be older than the present configuration, because
+    /// it exists as long as any of its addresses is connected.
     func adopt(_ policy: PeerPolicy) { state.withLock { $0.policy = policy } }
 
     /// Whether this account's limit allows another connection.

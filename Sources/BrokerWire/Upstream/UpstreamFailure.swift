@@ -29,7 +29,9 @@ package enum UpstreamFailure: Error, Sendable {
         }
     }
 
-    /// This failure as it applies to a call that was sent once before, because the upstream may have seen the request.
+    /// The failure to report instead of this one if the request was already sent once before.
+    ///
+    /// The upstream may have seen the first sending, so `isBeforeSending` is false for the result.
     var afterSending: UpstreamFailure {
         switch self {
         case .connectionTimedOut: .call(.timedOut)

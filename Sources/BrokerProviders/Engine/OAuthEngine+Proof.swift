@@ -55,8 +55,9 @@ extension OAuthEngine {
     /// Makes a refresh call with DPoP proofs; requests a nonce first if the refresh token should not be sent without a fresh
     /// nonce.
     ///
-    /// With `recovering`, the call confirms an earlier refresh whose answer was lost. The call then has the nonce and the
-    /// idempotency key of that refresh. If the earlier refresh was answered after all, the call gets a new key.
+    /// With `recovering`, the call confirms an earlier refresh whose result is unknown:
+    /// - If the last request of that refresh got no answer, the call repeats its nonce and its idempotency key.
+    /// - If that request was answered with a demand for another nonce, and its repeat was not sent, the call gets a new key.
     func proven(
         _ request: RefreshRequest, _ proof: ProofMaker, at url: EndpointURL, client: EngineClient,
         by deadline: Duration

@@ -87,7 +87,8 @@ package final class ProviderHTTP: Sendable {
             limiter.end([502, 503, 504].contains(answer.status) ? .dead : .alive, failed: answer.status >= 500)
             return answer
         case .refused(let alert) where shown?.certificate == nil:
-            // The call showed no certificate, so the server would refuse every call without a certificate.
+            // This call showed no certificate, and the server's alert refused it. The server would refuse every other call
+            // without a certificate, too, so the breaker counts the provider as unreachable.
             limiter.end(Task.isCancelled ? .nothing : .dead, failed: true)
             throw .notSent(detail: "TLS failed: \(alert)")
         case .refused(let alert):

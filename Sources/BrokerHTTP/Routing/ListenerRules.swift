@@ -38,6 +38,8 @@ struct ListenerRules: Sendable {
     func answersWithoutHost(_ target: String) -> Bool { kind == .management && Self.healthPaths.contains(target) }
 
     /// Throws `wrong_host` unless the request's `Host` is a name of the broker (SEC-103).
+    ///
+    /// Also throws `invalid_request` if the public URL is https, and a trusted proxy reports another scheme or too few schemes.
     func checkName(_ call: Call) throws(BrokerProblem) {
         guard let authority = call.request.authority else {
             guard answersWithoutHost(call.request.path ?? "") else { throw BrokerProblem(.wrongHost) }
@@ -137,6 +139,8 @@ struct ListenerRules: Sendable {
     ///
     /// - The method is not safe, or the route has `sameOriginAlways`.
     /// - The request has the cookie of a session, a login or a web child, or it has no `Authorization`.
+    ///
+    /// Also throws `cross_origin` for every request from a web shell with one of the broker's cookies.
     func checkOrigin(_ call: Call, _ route: Route) throws(BrokerProblem) {
         guard kind == .public, !route.traits.contains(.anyOrigin) else { return }
         guard !call.fields.origins.isEmpty || !call.fields.fetchSites.isEmpty else { return }

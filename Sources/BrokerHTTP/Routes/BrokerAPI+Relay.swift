@@ -114,7 +114,8 @@ extension BrokerAPI {
 
     /// Returns the access token for an upstream's own API.
     ///
-    /// Throws `upstream_not_allowed` if the session cannot get such a token. Only a new sign-in can change that.
+    /// Throws `upstream_not_allowed` if the session cannot get such a token. Only a new sign-in can change that. But if the
+    /// upstream has refused an earlier token (`refused`), and the session cannot get another one, throws `not_refreshable`.
     private func targetToken(
         _ target: TokenTarget, of session: LiveSession, insteadOf refused: AccessToken?, by upstream: String
     ) async throws(BrokerProblem) -> AccessToken {
@@ -168,7 +169,7 @@ extension BrokerAPI {
 
     /// Returns the body of an answer that the relay has read to its end.
     private func wholeBody(_ answer: RelayResponse, _ call: Call) -> Answer.Body {
-        // An answer to HEAD omits an unknown length.
+        // If the answer to HEAD has no known length, `.none` would add `Content-Length: 0`. A stream without a length adds none.
         guard case .buffered(let buffer) = answer.body else {
             return call.isHead ? .stream(length: nil) { try await $0.finish(nil) } : .none
         }

@@ -18,7 +18,7 @@ enum BodyReader {
         }
     }
 
-    /// Returns the problem for an incomplete body.
+    /// Returns the problem that answers a body's fault.
     static func problem(_ fault: BodyFault) -> BrokerProblem {
         switch fault {
         case .tooLarge: BrokerProblem(.tooLarge)

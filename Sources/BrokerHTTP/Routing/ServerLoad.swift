@@ -11,7 +11,7 @@ package final class ServerLoad: Sendable {
 
     package init() {}
 
-    /// The number of requests being served; a relayed request counts until the last byte of its body.
+    /// The number of requests being served; a relayed request counts until the last byte of its answer.
     package var requests: Int { answering.load(ordering: .relaxed) }
 
     /// The number of open event streams.

@@ -12,7 +12,7 @@ final class BodySource {
 
     /// Returns a body and its source.
     ///
-    /// `wanted` is called on the event loop when the reader has read nearly all bytes that wait. `began` is called at the first
+    /// `wanted` is called on the event loop when the reader has read nearly all pieces that wait. `began` is called at the first
     /// read, and `fail` when the body is abandoned. `drop` discards the body.
     static func make(
         on eventLoop: any EventLoop, wanted: @escaping @Sendable () -> Void, began: @escaping @Sendable () -> Void,

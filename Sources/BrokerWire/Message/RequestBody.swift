@@ -51,7 +51,7 @@ package struct RequestBody: AsyncSequence, Sendable {
 
     /// Returns the whole body; throws `BodyFault` if it is too large, too slow, malformed or incomplete.
     ///
-    /// After a `BodyFault`, the connection is unusable and ends itself.
+    /// After a `BodyFault`, the connection closes after the answer, because the rest of the body stays unread.
     package func collect(upTo maximum: Int, within deadline: Duration) async throws(BodyFault) -> [UInt8] {
         let timer = incoming.map { incoming in
             incoming.eventLoop.scheduleTask(in: .nanoseconds(deadline.nanoseconds)) { incoming.fail(.timedOut) }

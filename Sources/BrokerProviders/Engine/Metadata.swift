@@ -216,7 +216,7 @@ struct Metadata: Sendable {
         requiresPushedAuthorization = requiresPushedAuthorization || other.requiresPushedAuthorization
     }
 
-    /// Replaces discovered endpoints with the configured ones.
+    /// Replaces discovered endpoints with the configured ones, except for revocation, whose URL may contain a client's id.
     mutating func apply(_ endpoints: EndpointSettings) {
         refresh = endpoints.refresh ?? refresh
         let fixed: [(Member, EndpointURL?)] = [

@@ -30,7 +30,9 @@ struct LogoutTokenRules: Sendable {
         return named
     }
 
-    /// Returns the `sid` or subject that the token names; throws `identityRejected` with the first rule that the token breaks.
+    /// Returns the subject, the `sid` or both that the token names, and the clients that it is for.
+    ///
+    /// Throws `identityRejected` with the first rule that the token breaks.
     func check(_ claims: JSONObject, now: WallTime) throws(ProviderFailure) -> LogoutNotice {
         let named = try parties(claims)
         let present = Double(now.milliseconds) / 1000

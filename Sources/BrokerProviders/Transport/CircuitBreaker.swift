@@ -1,13 +1,13 @@
 /// Decides whether a provider may be called (SEC-120).
 ///
-/// The breaker is closed until consecutive failures open it. An open breaker refuses calls for a pause. Each failed probe
-/// doubles the pause, up to a minute. After the pause, the breaker is half open for one probe. The type is pure, because the
-/// caller passes the monotonic time.
+/// The breaker is closed until consecutive failures open it. An open breaker refuses calls for a pause. After the pause, the
+/// breaker is half open, and permits one call, the probe. An answered probe closes the breaker. A failed probe opens it again,
+/// for twice the pause, up to a minute. The type is pure, because the caller passes the monotonic time.
 package struct CircuitBreaker: Sendable, Equatable {
     /// The breaker's state.
     package enum State: Sendable, Equatable {
         case closed(failures: Int)
-        /// Calls are refused until this time; the next opening doubles the pause.
+        /// Calls are refused until this time; if the probe then fails, the next pause is twice as long.
         case open(until: Duration, pause: Duration)
         /// One probe is in progress.
         case halfOpen(pause: Duration)

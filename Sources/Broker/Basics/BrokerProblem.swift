@@ -10,7 +10,7 @@ package struct BrokerProblem: Error, Sendable {
     package var detail: String?
     /// The detail for the log, which the caller never receives.
     package var privateDetail: String?
-    /// The value that the code has in addition, for example the faulty fields or the reason for a session's end.
+    /// The additional value of some codes, for example the faulty fields of the request, or the reason for the session's end.
     package var payload: ProblemPayload
     /// `new_login` if another attempt with the same code cannot succeed; nil otherwise.
     package var retry: String?
@@ -71,8 +71,8 @@ extension BrokerProblem {
 
     /// Creates the problem for a sealed value that cannot be opened at the moment.
     ///
-    /// The process does not have the key yet, a newer version sealed the value, or the vault itself fails. The result is nil
-    /// for a value that was changed, because the calling use case must decide about it.
+    /// There are three possible causes: this process lacks the key, a newer version sealed the value, or the vault itself
+    /// fails. If the value was changed, the result is nil, because the calling use case must decide about it.
     package init?(opening error: any Error) {
         switch error {
         case VaultFailure.doesNotOpen, RecordFailure.malformed: return nil
@@ -111,7 +111,8 @@ extension BrokerProblem {
         }
     }
 
-    /// Creates the problem for an error in a callback (RFC 6749 section 4.1.2.1, OpenID Connect Core 3.1.2.6, and dialects).
+    /// Creates the problem for an error in a callback (RFC 6749 section 4.1.2.1, OpenID Connect Core 3.1.2.6, and some
+    /// providers' own codes).
     ///
     /// `isSilent` is true if the login is known to have sent `prompt=none`. The provider's error code is shown only if a
     /// standard defines it.

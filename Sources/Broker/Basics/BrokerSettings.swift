@@ -20,9 +20,12 @@ package struct BrokerSettings: Sendable {
     /// The time that the row of an unused handoff is kept after the handoff's expiry, because a forward may still be in progress.
     package var handoffSlack: Duration = .seconds(60)
     package var registrationLifetime: Duration = .seconds(900)
-    /// The time between the refresh of an access token and the token's expiry; each session adds up to 5 %.
+    /// The time before an access token's expiry at which the broker refreshes the token (`RefreshTiming`).
+    ///
+    /// Each session adds up to 5 % of this time, so that the refreshes of many sessions are spread.
     package var refreshMargin: Duration = .seconds(60)
-    /// The pause before the access token from a forced refresh may be replaced by force.
+    /// The shortest time between two forced refreshes of the same access token, which an upstream's 401 or the app asks for
+    /// (`ForcedRefreshes`).
     package var forcedRefreshPause: Duration = .seconds(60)
     /// The origins of the broker's own addresses, for checking the addresses in proofs.
     package var proofOrigins = ProofOrigins()

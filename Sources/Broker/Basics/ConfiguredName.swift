@@ -1,4 +1,6 @@
-/// The configured name of a provider, client, upstream or backend: 1–63 of `a-z A-Z 0-9 - _ .`, first alphanumeric.
+/// The configured name of a provider, client, upstream or backend.
+///
+/// A name has 1 to 63 characters of `a-z A-Z 0-9 - _ .`, and begins with a letter or a digit.
 package protocol ConfiguredName: Sendable, Hashable, Comparable, CustomStringConvertible {
     /// The text.
     var text: String { get }

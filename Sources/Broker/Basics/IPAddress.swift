@@ -32,7 +32,9 @@ package struct IPAddress: Sendable, Hashable {
         self.init(high: high, low: low)
     }
 
-    /// Parses the host of a URL, an IPv6 address in its brackets, or returns nil for any other host.
+    /// Parses the address in a URL's host; returns nil if the host is a name.
+    ///
+    /// An IPv6 address has to be in brackets.
     package init?(urlHost host: some StringProtocol) {
         guard host.contains(":") else {
             self.init(host)

@@ -135,7 +135,7 @@ package struct RedirectURI: Sendable, Hashable {
         return scheme + "://" + host + port + (path.isEmpty && ownPort != nil ? "/" : path)
     }
 
-    /// Returns whether two texts are the same redirect URI, including the ports of loopback addresses.
+    /// Returns whether two texts are the same redirect URI; the ports of loopback addresses are compared, too.
     package static func areSame(_ one: String, _ other: String) -> Bool {
         if one.hasBytes(of: other) { return true }
         guard let one = RedirectURI(registered: one), let other = RedirectURI(registered: other) else { return false }

@@ -7,7 +7,7 @@
 package struct ClockMarks: Sendable {
     /// The last time that a broker recorded in this store while it trusted its clock.
     package var lastSeen: WallTime?
-    /// The length of the time, during a doubt in former processes, since a clock last jumped.
+    /// The time since the last jump of a clock, as a former process recorded it during a doubt; nil without such a record.
     var agreement: ClockAgreement?
     /// The store's time after the last step of its clock (somebody set the clock to another time).
     var storeStepped: WallTime?
@@ -35,7 +35,7 @@ extension ClockMarks {
         try await set(clock, to: time, in: store)
     }
 
-    /// Records how long ago, during a doubt, a clock last jumped, and the time until which this is true.
+    /// Records, during a doubt, how long ago a clock last jumped, and the clock's present time.
     ///
     /// The duration is written first. If only this write succeeds, the new duration is combined with the older time, which is
     /// harmless.

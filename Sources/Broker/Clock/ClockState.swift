@@ -274,8 +274,8 @@ struct ClockState: Sendable {
 
     /// Compares the clock at the start with the last time that the store has recorded.
     ///
-    /// `agreement` is the record of former processes: how long ago, during a doubt, a clock last jumped, and the time until
-    /// which this is true.
+    /// `agreement` is the record that a former process made during a doubt: how long ago a clock had last jumped, and the
+    /// clock's time when the record was made.
     mutating func begin(lastSeen: WallTime?, agreement: ClockAgreement?, at moment: Duration) {
         (mark, storedMark) = (lastSeen, lastSeen)
         bootedAt = seen?.time.advanced(by: .zero - moment)
@@ -303,9 +303,9 @@ struct ClockState: Sendable {
 
     private static let lapseGrace = SessionLimits.lapseGrace
 
-    /// Returns how long ago, during a doubt, a clock last jumped.
+    /// Returns the time since a clock last jumped, which a later process continues to count.
     ///
-    /// A later process continues from this time.
+    /// Returns nil if the clock is trusted, proven right or certainly wrong.
     func agreement(at moment: Duration) -> ClockAgreement? {
         guard let agreed, !isBehind, !isOff, !isProven, certainFrom.map({ moment < $0 }) ?? false else { return nil }
         return ClockAgreement(until: time(at: moment), lasted: agreed.before + moment - agreed.since)

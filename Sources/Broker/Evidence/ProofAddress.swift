@@ -9,7 +9,7 @@ package struct ProofAddress: Sendable, Hashable {
     /// The path; never empty.
     package let path: String
 
-    /// The host, an IPv6 address in its brackets.
+    /// The host; an IPv6 address is in brackets.
     private let host: String
 
     /// Whether the host is a loopback name or address.

@@ -41,7 +41,7 @@ package struct Charge: Sendable {
         if let wait { throw Self.refusal(wait, "\(item)") }
     }
 
-    /// The item's row was not made, so the item no longer counts towards the address's share of pending items.
+    /// Removes an item whose row was not made, so that it no longer counts towards the address's share of pending items.
     func drop(_ item: ChargedItem, for key: Digest) { ledger?.drop(item, key) }
 
     /// Refunds the charges for the items that led to a new session or a step-up, to the addresses that paid them.

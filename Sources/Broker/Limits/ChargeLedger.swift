@@ -102,7 +102,7 @@ package final class ChargeLedger: Sendable {
         }
     }
 
-    /// The item's row was not made, so the item no longer counts towards the address's share of pending items.
+    /// Removes an item whose row was not made, so that it no longer counts towards the address's share of pending items.
     ///
     /// The tokens that the item took from the buckets are not refunded, because the work was already done.
     func drop(_ item: ChargedItem, _ key: Digest) {

@@ -8,7 +8,7 @@ package struct ChargeLimits: Sendable {
     package var wrongTokensPerMinute: Int
     /// The largest number of pending logins of all addresses together.
     ///
-    /// Registrations have a cap of the same size, and handoffs, too.
+    /// Registrations and handoffs each have a limit of the same size.
     package var pending: Int
 
     package init(loginsPerMinute: Int = 60, wrongTokensPerMinute: Int = 60, pending: Int = 100_000) {

@@ -6,7 +6,7 @@ package struct CodeGrant: Sendable {
     package var client: ClientName
     package var code: Secret
     package var redirect: RedirectParameter
-    /// The PKCE verifier, the broker's or the app's.
+    /// The PKCE verifier, which the broker or the app made.
     package var verifier: Secret?
     /// The idempotency key, which is the same for each retry of this call (Cloudentity's `X-Idempotency-Key`).
     package var idempotencyKey: String

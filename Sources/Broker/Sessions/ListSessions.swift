@@ -68,7 +68,8 @@ package struct ListSessions: Sendable {
             current: row.tokenDigest == current, endedAt: row.endedAt, reason: row.endReason?.shown)
     }
 
-    /// Returns the constraint that binds a session's tokens; nil if they are unbound, or if this process lacks their key.
+    /// Returns the constraint that binds a session's tokens; nil if the tokens are unbound, or if this process cannot open
+    /// them.
     private func constraint(of row: SessionRow) -> SenderConstraint? {
         guard let sealed = row.tokens,
             let record = try? context.vault.open(sealed, as: .tokens, row: row.tokenDigest),

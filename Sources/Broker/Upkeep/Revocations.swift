@@ -304,8 +304,8 @@ package struct Revocations: Sendable {
 
     /// Returns the user and sign-in of tokens whose outbox row does not name them; nil if they are unknown.
     ///
-    /// Only Zephr's are known: the Zephr session itself identifies the sign-in, because two sessions of the broker may use the
-    /// same Zephr session.
+    /// They are known only for Zephr, where the Zephr session identifies the sign-in. Two sessions of the broker that use the
+    /// same Zephr session therefore have the same sign-in.
     private func heldBy(_ stored: StoredTokens, _ profile: ProviderProfile, _ row: OutboxRow) -> SignInOrigin? {
         guard stored.tokens.credential == .zephrCookie else { return nil }
         let sid = context.vault.index(.sid, [profile.issuer, stored.tokens.accessToken.reveal()])

@@ -10,7 +10,7 @@ package final class Simulation: @unchecked Sendable {
     let vault: SimulatedVault
     let memory: InMemoryStore
     let authority: Authority
-    /// The executor of the people and of the store, which continues when a process crashes.
+    /// The executor for the tasks of people and of the store, which go on when a process crashes.
     let lane: Lane
     var verdict = Verdict()
     var tickets: [Ticket] = []
@@ -39,7 +39,7 @@ package final class Simulation: @unchecked Sendable {
     /// The refresh tokens of exchanges that a process gave up, and whether the process's clock was wrong by more than a minute
     /// then.
     private var givenUp: [(token: String, byWrongClock: Bool)] = []
-    /// All sessions, the one that was stored first at the beginning.
+    /// All sessions, in the order in which they were stored.
     private var made: [SessionRow] = []
     /// The users that the provider has sent a logout token for.
     private var noticed: Set<Int> = []
@@ -647,7 +647,8 @@ package final class Simulation: @unchecked Sendable {
                 continue
             }
             if let session = authority.session(of: family.code) {
-                // The session of the step-up ended meanwhile. Or, on a wrong clock, the sign-in seemed too old.
+                // The broker may give up the exchange of a step-up in two cases: the session has ended meanwhile; or, on a
+                // wrong clock, the sign-in seemed too old.
                 if weather.wallLeaps > 0 || byWrongClock { continue }
                 if await hasEnded(session) { continue }
             }

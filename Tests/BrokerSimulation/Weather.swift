@@ -2,15 +2,16 @@ import Broker
 
 /// The faults of a simulation run, with their frequency and length.
 ///
-/// A `Double` is the probability of the event in its comment, or in its name.
+/// A `Double` without a comment is the probability of the event in its name.
 struct Weather {
     /// The provider's reaction if a refresh token is sent after it was rotated.
     enum Rotation: CaseIterable {
         /// The provider detects the reuse and ends the whole grant.
         case reuseDetected
-        /// The provider repeats its answer if the idempotency key of the call is the same, and otherwise refuses the token.
+        /// The provider refuses the token, and the grant stays alive.
         case refused
-        /// A repeated idempotency key gets the same answer again.
+        /// If the call has the idempotency key of the last refresh, the provider repeats its answer; otherwise it refuses the
+        /// token.
         case replayed
     }
 
@@ -22,16 +23,16 @@ struct Weather {
         case none
         /// The broker's proofs need the provider's newest nonce.
         ///
-        /// The provider accepts this nonce any number of times, until the event `forgets`.
+        /// The provider accepts this nonce any number of times, until it forgets its nonces (`forgets`).
         case kept
         /// The broker's proofs need a nonce, and every answer of the provider contains the nonce for the next proof.
         case changing
     }
 
     var nonces = Nonces.unbound
-    /// The provider stops accepting the nonces that it has issued so far.
+    /// The probability that the provider stops accepting the nonces that it has issued so far.
     var forgets = 0.0
-    /// The answer to a refresh has an access token that is bound to no key.
+    /// The probability that the answer to a refresh has an access token that is bound to no key.
     var answersBearer = 0.0
     /// Whether a setting tells the broker that the provider checks proofs before it rotates a refresh token.
     var checksFirst = false
@@ -55,27 +56,28 @@ struct Weather {
     /// Afterwards the provider, the store and the processes work without faults.
     var length = 180_000
     var accessTokenLife = 40
-    // The provider.
+    // The faults of the provider.
     var slow = 0.0
     var slowRange = 4_000...16_000
     var lostBefore = 0.0
     var lostAfter = 0.0
     var retryable = 0.0
     var notSent = 0.0
-    /// A refresh reaches the provider long after it was sent.
+    /// The probability that a refresh reaches the provider long after it was sent.
     var late = 0.0
     var lateRange = 20_000...45_000
     var refusedClient = 0.0
     var identityFails = 0.0
     /// Whether every answer of the provider's token endpoint is a 401 with an empty body, for ten minutes of the run.
     var emptyRefusals = false
-    /// The id_token in the answer to a refresh names another user.
+    /// The probability that the id_token in the answer to a refresh names another user.
     var subjectChanges = 0.0
-    /// The time until the broker can fetch the provider's keys, which it needs to check the id_token of a refresh.
+    /// The time until the broker can fetch the provider's keys, which it needs to check the id_token of a refresh, in
+    /// milliseconds.
     var slowKeys = 0
-    /// The user withdraws the grant at the provider.
+    /// The probability that the user withdraws the grant at the provider.
     var revokedThere = 0.0
-    // The store.
+    // The faults of the store.
     var storeFails = 0.0
     var storeInDoubt = 0.0
     /// The number of times that all processes lose the store, and the length of such an outage in milliseconds.
@@ -96,9 +98,9 @@ struct Weather {
     /// The number of times that the connection for notices of a process breaks, and the length of each break in milliseconds.
     var cuts = 0
     var cutRange = 2_500...20_000
-    /// The store answers a read late.
+    /// The probability that the store answers a read late.
     var slowReads = 0.0
-    // The processes and their clocks.
+    // The faults of the processes and of their clocks.
     var crashes = 0
     var pauses = 0
     var pauseRange = 1_000...45_000
@@ -113,77 +115,77 @@ struct Weather {
     /// in milliseconds.
     var wallLeaps = 0
     var wallLeapRange = 1_000...60_000
-    // The callers.
+    // The acts of the callers.
     var hangUps = 0.0
     var logOuts = 0.05
-    /// The user logs out at the provider.
+    /// The probability that the user logs out at the provider.
     ///
     /// The provider sends its logout token again until the broker has accepted it.
     var logOutsThere = 0.0
     /// The time that a user waits between two uses of the session, in milliseconds.
     var idleRange = 500...25_000
-    /// The app asks for a newer access token than the one that it already has.
+    /// The probability that the app asks for a newer access token than the one that it already has.
     var forced = 0.15
-    /// The app asks each process for an access token, before and after it logs the session out.
+    /// The probability that the app asks each process for an access token, before and after it logs the session out.
     var probes = 0.3
-    /// The app subscribes to the event stream of its session.
+    /// The probability that the app subscribes to the event stream of its session.
     var listeners = 0.3
-    /// Another program, which lacks the login token and the verifier, forwards the user's callback.
+    /// The probability that another program, which lacks the login token and the verifier, forwards the user's callback.
     var strangers = 0.05
-    /// The app has a widget that gets a child session.
+    /// The probability that the app has a widget that gets a child session.
     var children = 0.0
-    /// The user makes a step-up for the session, because an upstream demands it.
+    /// The probability that the user makes a step-up for the session, because an upstream demands it.
     var stepUps = 0.0
-    /// The app asks for access tokens for other APIs than the session's own.
+    /// The probability that the app asks for access tokens for other APIs than the session's own.
     ///
     /// The provider refuses some of these APIs.
     var targets = 0.0
-    /// The provider's answer to a step-up has no refresh token, so the session keeps its grant.
+    /// The probability that the provider's answer to a step-up has no refresh token, so the session keeps its grant.
     var keepsGrant = 0.0
-    /// The provider's answer to a step-up repeats the refresh token of the session's grant.
+    /// The probability that the provider's answer to a step-up repeats the refresh token of the session's grant.
     var repeatsToken = 0.0
-    /// If a step-up's answer repeats a refresh token: the share of answers with the newest token at the provider, which may not
-    /// be in the broker's store yet.
+    /// If a step-up's answer repeats a refresh token: the probability that this token is the newest at the provider, which may
+    /// not be in the broker's store yet.
     var repeatsNewest = 0.0
     /// The shortest time between two forced refreshes, in seconds.
     ///
     /// A short time allows more forced refreshes in a run.
     var forcedPause = 0
-    /// The sign-in of a step-up is weaker than the demand.
+    /// The probability that the sign-in of a step-up is weaker than the demand.
     var weakSignIns = 0.0
-    /// Another user signs in for a step-up.
+    /// The probability that another user signs in for a step-up.
     var strangersSignIn = 0.0
-    /// The app finishes a step-up with another session's token.
+    /// The probability that the app finishes a step-up with another session's token.
     var othersFinish = 0.0
-    /// The answer to a refresh has less scope than the session had before.
+    /// The probability that the answer to a refresh has less scope than the session had before.
     var shrinks = 0.0
     /// The number of times that the key ring gets a newer key.
     ///
     /// One process after the other receives the new key.
     var rotations = 0
     var rotationRange = 0...10_000
-    /// The app replaces the child session of its widget by a new one.
+    /// The probability that the app replaces the child session of its widget by a new one.
     var replacements = 0.0
-    /// The app hands its session over to a web page.
+    /// The probability that the app hands its session over to a web page.
     var pages = 0.0
-    /// The app makes a call that its user has to confirm (presence).
+    /// The probability that the app makes a call that its user has to confirm (presence).
     ///
-    /// If this probability is above zero, all sessions are bound to keys of phones.
+    /// If it is above zero, all sessions are bound to keys of phones.
     var presence = 0.0
-    /// A call with a presence proof provably fails to reach its upstream (`unreached`), or the upstream's answer is lost
-    /// (`upstreamLoses`).
+    /// The probability that a call with a presence proof provably fails to reach its upstream (`unreached`), and that the
+    /// upstream's answer is lost (`upstreamLoses`).
     var unreached = 0.0
     var upstreamLoses = 0.0
-    /// The app requests a target that the provider refuses.
+    /// The probability that a target that the app requests is one that the provider refuses.
     var refusedTargets = 0.0
     /// Whether the run has no faults that could delay a session's own access token, so every app must get this token at once.
     var isFine = false
-    // What is configured.
+    // The settings of the broker and of the provider.
     /// Whether all users are one person with several sessions.
     var isOnePerson = false
     var sessionLimit = 50
     var reach = RevocationReach.token
-    /// The time after which an unused session lapses; nil if this time is longer than a run.
+    /// The time after which an unused session lapses, in milliseconds; nil if this time is longer than a run.
     var idleEnd: Int?
     /// Whether the clocks of processes or of the store are sometimes wrong.
     var clocksStep: Bool { wallJumps + wallLeaps + storeJumps > 0 }

@@ -59,7 +59,8 @@ final class ScriptedUpstream: Sendable {
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    // Serve each connection at once. A connection that is released without having been served traps.
+                    // Serve each connection at once. If NIO's channel object is released without having been used, the process
+                    // stops with a trap.
                     let connection = try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
                     upstream.tasks.withLock { $0.append(Task { await upstream.serve(connection, script) }) }
                 }

@@ -3,7 +3,7 @@ import Broker
 
 /// Decodes the content coding of answers.
 ///
-/// The first line is the field, and the rest is the body. The result never exceeds the limit.
+/// The input's first line is the field `Content-Encoding`, and the rest is the body. A decoded body never exceeds the limit.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)

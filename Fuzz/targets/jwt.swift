@@ -20,7 +20,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard let token = try? CompactToken(text, allowed: [.rs256, .es256], types: ["jwt", "at+jwt"]) else { return 0 }
     precondition(token.algorithm == .rs256 || token.algorithm == .es256)
     precondition(token.header.present("crit") == nil && token.header.present("b64") == nil && !token.signature.isEmpty)
-    // Mended texts are never read as claims.
+    // A text in which half a surrogate pair was replaced is never the value of a claim.
     for place in token.claims.halvedTexts.keys { precondition(token.claims.value(at: place)?.isNull ?? true) }
     precondition(text.utf8.starts(with: token.signingInput))
     return 0

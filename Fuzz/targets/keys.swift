@@ -21,7 +21,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let fitting = SignatureAlgorithm.allCases.filter(key.fits)
     precondition(fitting.allSatisfy { $0.keyType == key.keyType } && (key.algorithm == nil || fitting.count <= 1))
     precondition(object.present("use").map { $0.string == "sig" || $0.string == "" || $0.array == [] } ?? true)
-    // Numbers without their padding give the same key.
+    // If the key's numbers are written without leading zeros, they give the same key.
     let members = [("RSA", ["n", "e"]), ("EC", ["x", "y"]), ("OKP", ["x"])].first { $0.0 == key.keyType }?.1 ?? []
     let plain = object.members.map { member in
         guard let index = members.firstIndex(of: member.name) else { return member }
@@ -32,5 +32,5 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     return 0
 }
 
-/// Returns the number of a number's bytes without leading zeros.
+/// Returns the length in bytes of a number in base64url, without its leading zeros.
 private func trimmed(_ text: String) -> Int { Base64URL.decode(text)?.drop { $0 == 0 }.count ?? 0 }

@@ -16,7 +16,8 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
         precondition(query.text.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "#") })
     }
     guard let path = try? CanonicalPath(target.path) else { return 0 }
-    // Normalizing a second time changes nothing, and no segment can mean another place.
+    // Normalizing a second time changes nothing. No segment is empty or `..`, because a server could read such a path as
+    // another path.
     precondition((try? CanonicalPath(path.text[...])) == path)
     precondition(path.text.hasPrefix("/") && path.text.utf8.allSatisfy { (0x21...0x7E).contains($0) })
     precondition(!path.text.contains("//") && !path.text.contains("/../") && !path.text.hasSuffix("/.."))

@@ -24,7 +24,8 @@ private let dialects = [
 
 /// Parses answers of token endpoints.
 ///
-/// Three bytes choose status, media type and dialect. A line is `Retry-After`, and the rest is the body.
+/// The input's first three bytes choose status, media type and dialect. The line after them is `Retry-After`, and the rest is
+/// the body.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)

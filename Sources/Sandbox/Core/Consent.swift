@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// The consent page, with a user selector, Allow and Deny, and free of scripts.
+/// The consent page, with a user selector and the buttons Allow and Deny; it contains no scripts.
 enum Consent {
     static let people = ["ana", "ben", "cleo", "new", "taken", "blocked"]
 

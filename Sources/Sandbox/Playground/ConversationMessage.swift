@@ -19,7 +19,8 @@ struct ConversationMessage: Sendable {
     var kind: Kind
     var from: Party
     var to: Party
-    /// The sender's name, if the lifeline stands for several: the thief, the browser, another device, the API.
+    /// The sender's name, if several parties share one lifeline of the diagram: the thief, the browser, another device, the
+    /// API.
     var who = ""
     /// The text above the arrow.
     var title: String

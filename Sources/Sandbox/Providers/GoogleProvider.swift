@@ -2,7 +2,7 @@ import Hummingbird
 
 /// `/google`: a code gets a refresh token only with `access_type=offline`, at the first consent or with `prompt=consent`.
 ///
-/// Refresh answers never have one.
+/// The answer to a refresh never contains a refresh token.
 struct GoogleProvider: AuthorizationServer {
     let name = "google"
     let paths = [

@@ -17,7 +17,9 @@ enum Catalogue {
 
     static func named(_ name: String) -> (any SandboxProvider)? { providers.first { $0.name == name } }
 
-    /// Returns the provider for a path, by its first segment or by the issuer's path after a well-known one (RFC 8414).
+    /// Returns the provider for a path, which the first segment names.
+    ///
+    /// In a well-known path (RFC 8414), the segment after the document's name is the first segment of the issuer's path.
     static func provider(path: String) -> (any SandboxProvider)? {
         let segments = path.split(separator: "/", omittingEmptySubsequences: true)
         guard let first = segments.first else { return nil }

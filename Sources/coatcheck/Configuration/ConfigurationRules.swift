@@ -207,7 +207,7 @@ enum UpstreamTLSRules {
         if connection.identity != nil || connection.trust != nil, !settings.base.isSecure {
             report("needs an https `base_url`")
         }
-        // The token is valid only on connections with its client's certificate.
+        // The upstream accepts such a token only on a connection that shows the client's certificate.
         let bound = (provider?.clients.map(\.settings.profile) ?? []).filter {
             $0.senderConstraint == .mtls && settings.clients?.contains($0.name) != false
         }

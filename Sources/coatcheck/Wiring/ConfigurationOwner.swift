@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The only owner of the running configuration, which also replaces it.
+/// Owns the running configuration, and replaces it at a reload.
 final class ConfigurationOwner: Sendable {
     private let state: Mutex<RunningConfiguration>
 

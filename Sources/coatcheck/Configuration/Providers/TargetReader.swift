@@ -8,7 +8,7 @@ enum TargetReader {
     private static let longestResource = 2048
     private static let longestAudience = 512
 
-    /// Reads a target and reports its faults; nil if the decoders only collect all keys.
+    /// Reads a target and reports its faults; nil while the decoders only collect the names of all keys.
     static func target(_ section: ConfigSection) -> TokenTarget? {
         let exchange = section.optionalSection("exchange")
         let plain = parameters(section, .refresh)

@@ -12,7 +12,7 @@ struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
         self.port = port
     }
 
-    /// Parses `host:port`, an IPv6 host in brackets.
+    /// Parses `host:port`; an IPv6 host has to be in brackets.
     init?(_ text: String) {
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
             return nil

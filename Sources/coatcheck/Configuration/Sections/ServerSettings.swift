@@ -10,7 +10,7 @@ struct ServerSettings: Sendable {
     let publicURL: WebURL
     /// Further names that are accepted in `Host`.
     let hosts: [String]
-    /// The proxies whose `X-Forwarded-For` and `-Proto` are trusted.
+    /// The proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted.
     let trustedProxies: [IPNetwork]
     /// The prefixes of stateless IPv6 translators, in addition to the well-known prefix `64:ff9b::/96` (RFC 6052).
     let translators: [IPNetwork]

@@ -34,7 +34,7 @@ enum StoreSettings: Sendable {
         }
         if section.context.isCataloguing { Self.know(section) }
         if section.has("url"), url == nil {
-            // The URL decides which other keys are allowed, so leave them unchecked.
+            // The engine in the URL decides which other keys are allowed. The URL is unreadable, so leave these keys unchecked.
             section.abandon()
             return nil
         }

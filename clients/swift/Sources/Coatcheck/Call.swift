@@ -42,7 +42,7 @@ struct Call: Sendable {
     /// Whether the call can be repeated safely; false only for relayed calls with a method that is not idempotent.
     var isIdempotent = true
     var presence = Presence.onDemand
-    /// Whether the call asks for a nonce, by sending a proof without one.
+    /// Whether the call asks for a nonce, by sending a proof that has no nonce.
     var asksForNonce = false
 
     /// Whether the call may be repeated after the broker has received it once; false for a sign-in.

@@ -9,7 +9,7 @@ public struct Registration: Codable, Sendable, Hashable {
 
         /// The attribute's name.
         public let name: String
-        /// The kind of its value.
+        /// The kind of the attribute's value.
         public let type: Kind
         /// Whether the attribute is required.
         public let required: Bool

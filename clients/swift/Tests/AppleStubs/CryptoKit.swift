@@ -1,7 +1,7 @@
 // swift-format-ignore-file
 // CryptoKit framework: SecureEnclave.isAvailable, SecureEnclave.P256.Signing.PrivateKey, P256.Signing.PublicKey
 // (x963Representation), P256.Signing.ECDSASignature (rawRepresentation), SHA256.hash(data:). The key and the signature are not
-// Sendable here, so the library needs no such promise.
+// Sendable here, so the compiler refuses library code that needs them to be Sendable.
 import Foundation
 import LocalAuthentication
 import Security

@@ -34,7 +34,7 @@
         /// Prints a state, and exits after a failure.
         @MainActor private static func report(_ words: String, _ state: Any, _ shop: Shop) {
             print(words, state)
-            // A line reaches a file or a pipe at once.
+            // Flush the output, so that the line reaches a file or a pipe at once.
             fflush(nil)
             guard shop.message.isEmpty else {
                 print("failed:", shop.message)

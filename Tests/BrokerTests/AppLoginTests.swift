@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test(
-        "The stored records belong to another key ring → login starts and forwards (flows A and B) get 503, without a token call"
+        "Stored records were sealed with another key ring → starts and forwards of flows A and B get 503, without a token call"
     )
     func foreignRing() async throws {
         let broker = try TestBroker()

@@ -124,7 +124,7 @@ import Testing
     ]
 
     @Test(
-        "A callback has an error, in any form that providers send → flows A, B and C give one problem code, and burn no login",
+        "A callback has an error, in any form that providers send → flows A, B, C give the same problem code and burn no login",
         arguments: ["A", "B", "C"])
     func dialects(_ flow: String) async throws {
         let broker = try broker()
@@ -261,7 +261,7 @@ import Testing
     // MARK: Faults found before the code is spent
 
     @Test(
-        "A callback has a fault, or a forward lacks the callback URL → refused before the token call, so the code stays unspent"
+        "The provider's kind rejects a callback, or a forward lacks the callback URL → refused before a call could spend the code"
     )
     func beforeSpending() async throws {
         let broker = try broker()

@@ -135,7 +135,9 @@ import Testing
         #expect(book.places <= 128)
     }
 
-    @Test("The limit of logins refuses a guessed secret → the guess is not charged as a wrong token, too (SEC-121)")
+    @Test(
+        "A secret is guessed, and the address has no login starts left → the guess is not also charged as a wrong token (SEC-121)"
+    )
     func refusedGuess() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(
@@ -166,7 +168,7 @@ import Testing
     }
 
     @Test(
-        "A table counts the token calls of 100 logins, and 300 come → 100 are counted; half an hour later, there is room again"
+        "The table of token calls has room for 100 logins, and 300 come → 100 are counted; half an hour later, it has room again"
     )
     func calls() throws {
         let clock = TestClock()

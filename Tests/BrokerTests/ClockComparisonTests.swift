@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test(
-        "A replica's clock is two hours ahead → for a lapsed session, the replica answers 503 until its clock is right again",
+        "A session lapses, and a replica's clock is two hours ahead → this replica answers 503 until its clock is corrected",
         .timeLimit(.minutes(1)))
     func lapses() async throws {
         let (right, wrong, session) = try await replicas(.seconds(7200))

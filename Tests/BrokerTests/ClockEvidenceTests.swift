@@ -130,7 +130,7 @@ import Testing
     private final class SharedOffset: Sendable { let offset = Mutex<Duration?>(.zero) }
 
     @Test(
-        "The database runs on this machine → its clock is no evidence; on another machine → evidence, but too little for endings"
+        "The database runs on this machine → its clock is no evidence; on another machine → evidence, but too little for lapses"
     )
     func database() async throws {
         let database = TestClock()
@@ -224,7 +224,7 @@ import Testing
     // MARK: Evidence
 
     @Test(
-        "The clock is in doubt, with one kind of evidence → sign-ins allowed at once, lapses in an hour, burials 10 minutes later"
+        "One kind of evidence confirms a clock in doubt → sign-ins allowed at once, lapses in an hour, burials 10 minutes later"
     )
     func oneKind() async throws {
         let (rig, _) = try await away()
@@ -246,7 +246,7 @@ import Testing
     }
 
     @Test(
-        "The clock is in doubt, with two kinds of evidence → lapses allowed at once, burials in ten minutes; a jump forbids both"
+        "Two kinds of evidence confirm a clock in doubt → lapses allowed at once, burials in ten minutes; a new jump forbids both"
     )
     func twoKinds() async throws {
         let (rig, _) = try await away(bootedAfter: true)
@@ -300,7 +300,7 @@ import Testing
     }
 
     @Test(
-        "Three runs of ten hours agree on the time, without evidence → their hours add up, and the fourth start trusts the clock"
+        "The clocks of three ten-hour runs agree, without other evidence → the hours add up; the fourth start trusts the clock"
     )
     func agreement() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil))
@@ -321,7 +321,7 @@ import Testing
     }
 
     @Test(
-        "The clock is wrong by another amount at each start → the hours of the runs do not add up, and each start is in doubt"
+        "The clock is wrong by a different amount at each start → the hours of the runs do not add up; each start is in doubt"
     )
     func disagreement() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil))

@@ -113,7 +113,7 @@ import Testing
     }
 
     @Test(
-        "A clock behind the mark is set three days beyond it → lapses are concluded; eight days → the clock stays in doubt",
+        "A start finds the clock behind the mark; it is then set 3 days past the mark → lapses are concluded; 8 days → in doubt",
         .timeLimit(.minutes(1)))
     func caughtUp() async throws {
         let (broker, _) = try await first()

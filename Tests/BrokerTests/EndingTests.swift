@@ -256,7 +256,7 @@ import Testing
     }
 
     @Test(
-        "A second sweeper takes over → it announces only sessions that lapsed after the last sweep, so each one once",
+        "A second sweeper takes over → it announces only sessions that lapsed after the last sweep, so each is announced once",
         .timeLimit(.minutes(1)))
     func nextSweeper() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))

@@ -20,7 +20,7 @@ import Testing
     private func key(_ broker: TestBroker) -> Digest { broker.vault.index(.code, ["as", "code-1"]) }
 
     @Test(
-        "A process freezes in a token call, its claim lapses, and another process gives the code up → the late tokens are revoked"
+        "A process freezes in a token call, its claim lapses, and another process gives up the code → its late tokens are revoked"
     )
     func lapsedOwner() async throws {
         let (frozen, store) = try broker()
@@ -141,7 +141,7 @@ import Testing
     }
 
     @Test(
-        "An exchange's claim lapses while the store is away, but its owner has the answer → another replica waits for the owner"
+        "An exchange's owner has the token answer, but its claim lapses while the store is away → other replicas wait for it"
     )
     func awayForLonger() async throws {
         let (owner, other, store, url, token) = try await inHand(isSeen: true)
@@ -272,7 +272,7 @@ import Testing
     }
 
     @Test(
-        "A process waits to write the largest allowed number of results → a forward gets 503, and its code stays unused"
+        "A process has the largest allowed number of unwritten results → a forward gets 503, and its code stays unused"
     )
     func full() async throws {
         let (broker, _) = try broker()

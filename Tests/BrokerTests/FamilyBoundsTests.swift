@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test(
-        "A child's call needs the user's presence → `presence_required`, with a mark that the parent has to make the call"
+        "A child's call needs the user's presence → `presence_required`, with a note that the parent has to make the call"
     )
     func presence() async throws {
         let parent = try await broker.signIn()
@@ -97,7 +97,8 @@ import Testing
     }
 
     @Test(
-        "The lineages of two child sessions are compared → equal only if both their parents and their places are equal")
+        "Two children's lineages (parent and place) are compared → equal only if both the parents and the places are equal"
+    )
     func lineages() {
         let digests = (0..<3).map { broker.vault.digest(Secret("\($0)")) }
         let lineage = Lineage(parent: digests[0], place: digests[1])

@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(
-        "The provider refuses a target while its older token lives → the older token is served, without a further call",
+        "The provider refuses a new token for a target, and the old one is still valid → the old one is served without a call",
         arguments: [("invalid_target", 2), ("invalid_grant", 3)])
     func refusedWhileLiving(_ code: String, _ calls: Int) async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: code))
@@ -176,7 +176,7 @@ import Testing
     }
 
     @Test(
-        "A target was refused for one user only, or ten seconds ago → two other sessions can call for it at the same time",
+        "A target's refusal concerns only one user, or is ten seconds old → two other sessions can request the target at once",
         arguments: ["access_denied", "consent_required", "interaction_required", "invalid_target"])
     func hindersNobody(_ code: String) async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: code))
@@ -443,7 +443,7 @@ import Testing
     }
 
     @Test(
-        "Fetching a target's next token fails → the living one is served; a stored token does not open → a new one is fetched"
+        "Fetching a target's next token fails → the old one is served while it lives; a stored one does not open → fetched again"
     )
     func living() async throws {
         let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
@@ -545,7 +545,7 @@ import Testing
     }
 
     @Test(
-        "A step-up keeps the grant → all target tokens are dropped, even of calls in progress; the step-up's access token stays",
+        "A step-up keeps the grant → target tokens go, even those of calls in progress; the step-up's access token stays",
         arguments: [false, true])
     func lent(_ isExchange: Bool) async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt"))
@@ -588,7 +588,7 @@ import Testing
     }
 
     @Test(
-        "A child session asks for a target → it gets its parent's token, and forces a newer token at most once a minute"
+        "A child session asks for a target's token → it gets its parent's, and can force a newer one at most once a minute"
     )
     func child() async throws {
         var client = ClientProfile(

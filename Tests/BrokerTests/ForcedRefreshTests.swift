@@ -252,7 +252,7 @@ import Testing
     }
 
     @Test(
-        "A token is refused, and a replica's newer token has an unchecked user → calls get the newer one after a check (SEC-59)"
+        "A token is refused, and another replica's newer token has an unchecked user → calls get it only after a check (SEC-59)"
     )
     func uncheckedElsewhere() async throws {
         let one = try TestBroker()

@@ -51,7 +51,9 @@ struct HandOverTests {
         #expect(await problem { try await begin(session) } == nil)
     }
 
-    @Test("Another request takes the place of a ticket before it is stored → it gets the next place, and both are good")
+    @Test(
+        "Two calls choose one slot for a ticket, and one is first to store → the other takes the next slot; both tickets are good"
+    )
     func crossing() async throws {
         let session = try await broker.signIn()
         let other = Mutex<Secret?>(nil)

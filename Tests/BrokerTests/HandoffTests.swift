@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test(
-        "A hosted callback has extra parameters → only those that the exchange reads are kept; a code over 4,096 bytes is refused"
+        "A hosted callback has extra parameters → only those that the exchange needs are stored; a code over 4,096 bytes: refused"
     )
     func keptParameters() async throws {
         let (broker, _, _) = try await handedOff()

@@ -48,7 +48,7 @@ struct HeldSessionTests {
     }
 
     @Test(
-        "A browser has a session of a removed client or kind → its user's hand-over replaces it; another user → `other_session`",
+        "A browser has a session of a removed client or kind → its user's hand-over replaces it; another user: `other_session`",
         arguments: [false, true])
     func unserved(clientLeft: Bool) async throws {
         let store = InMemoryStore()

@@ -85,7 +85,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "A private, local, documentation or multicast address, embedded in any way → not public (SEC-74)",
+        "A private, local, documentation or multicast address, alone or inside another address → not public (SEC-74)",
         arguments: [
             "0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255", "127.0.0.1",
             "127.255.255.255", "169.254.0.0", "169.254.255.255", "172.16.0.0", "172.31.255.255", "192.0.0.0",
@@ -137,7 +137,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "A private, shared, unique local or loopback address → own network; a public, link-local or metadata address → outside",
+        "A private, shared, unique local or loopback address → counts as own network; a public, link-local or metadata one → not",
         arguments: [
             ("10.1.2.3", true), ("172.31.0.1", true), ("192.168.1.1", true), ("100.64.0.1", true), ("127.0.0.1", true),
             ("::1", true), ("fd12:3456::1", true), ("::ffff:10.0.0.1", true), ("172.32.0.1", false), ("8.8.8.8", false),

@@ -224,7 +224,7 @@ import Testing
     }
 
     @Test(
-        "A call reads a living session, which then lapses → the call's late slide does not revive the session in the cache"
+        "A call reads a living session, which then lapses → the late slide by this call does not revive the session in the cache"
     )
     func lateSlide() async throws {
         let broker = try broker(idle: 20)

@@ -128,7 +128,7 @@ import Testing
     }
 
     @Test(
-        "Refreshed tokens wait for the store until the access token has expired → no caller gets this access token",
+        "The store cannot take a refreshed pair until its access token has expired → no caller gets this access token",
         arguments: [nil, TokenTarget(audience: "a")])
     func expiresInHand(_ target: TokenTarget?) async throws {
         let (one, store, live) = try await expired(.init(tokenLifetime: .seconds(10)))

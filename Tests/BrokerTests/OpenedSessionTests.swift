@@ -36,7 +36,9 @@ struct OpenedSessionTests {
         #expect(vault.opened(.session) == before + 1)
     }
 
-    @Test("A session's provider is no longer configured → the session is not served, even from the cache")
+    @Test(
+        "A session is cached, and its provider leaves the configuration → the session is not served, even from the cache"
+    )
     func configuration() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.signIn()

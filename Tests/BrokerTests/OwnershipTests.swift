@@ -50,7 +50,9 @@ import Testing
         #expect(await problem { try await cases.resumeSession.resume(first.token) }?.code == .sessionEnded)
     }
 
-    @Test("A provider has `own: device` → a session ends its own children, but not those of the shop's other devices")
+    @Test(
+        "A provider has `own: device` → a session ends its own children, but not sessions of the merchant's other devices"
+    )
     func children() async throws {
         let broker = try broker(own: .device)
         let cases = broker.useCases
@@ -72,7 +74,7 @@ import Testing
     }
 
     @Test(
-        "A shop has its largest number of sessions → a new login is refused; a login that replaces one of the sessions succeeds"
+        "A provider has `own: device`, and a merchant has the most allowed sessions → a login is refused, unless it replaces one"
     )
     func cap() async throws {
         let broker = try broker(own: .device, limit: 2)

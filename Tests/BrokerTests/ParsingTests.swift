@@ -4,7 +4,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct ParsingTests {
     @Test(
-        "A redirect URI differs from the registered one only in its port → accepted only on a loopback IP address (RFC 8252)"
+        "A redirect URI differs from the registered one only in its port → accepted only if its host is a loopback IP (RFC 8252)"
     )
     func loopback() throws {
         let client = ClientProfile(
@@ -199,7 +199,7 @@ import Testing
     }
 
     @Test(
-        "JSON with too many values at any depth → refused; a repeated member inside a list → named by its pointer (SEC-106)"
+        "JSON with too many values, at any depth → refused; a repeated member inside a list → its JSON pointer is named (SEC-106)"
     )
     func manyValues() throws {
         func parse(_ text: String, _ values: Int) throws(JSONFailure) -> JSONParser.Result {
@@ -280,7 +280,8 @@ import Testing
     }
 
     @Test(
-        "A callback URL with https, a claimed link or a custom scheme → split at its query; an overlong one → refused")
+        "A callback URL with https, a claimed link or a custom scheme → split at its query; a URL of over 8 KiB → refused"
+    )
     func callbacks() throws {
         let https = try CallbackURL(parsing: "https://app.example.com/oauth?code=c&state=s&iss=https%3A%2F%2Fas")
         #expect(https.target == "https://app.example.com/oauth" && https.parameters["iss"] == "https://as")

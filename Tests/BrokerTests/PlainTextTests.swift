@@ -12,7 +12,7 @@ struct PlainTextTests {
     }
 
     @Test(
-        "One byte of a plain text is replaced, at any place → the text is plain exactly if the new byte is plain",
+        "Any one byte of a plain text is replaced → the text is still plain exactly if the new byte needs no escape",
         arguments: [0, 1, 7, 8, 9, 15, 16, 17, 31])
     func everyByte(length: Int) {
         for filling in [UInt8(0x21), 0x61, 0x7E] {

@@ -84,7 +84,7 @@ struct PresenceBoundsTests {
     }
 
     @Test(
-        "The table of presence uses is full → a further session is refused until one of the table's entries is a minute old"
+        "The table of presence uses is full → a session without an entry is refused until another's entry is a minute old"
     )
     func full() {
         let uses = PresenceUses(maximum: 2)
@@ -101,7 +101,8 @@ struct PresenceBoundsTests {
         #expect(uses.count == 2)
     }
 
-    @Test("A session's thirty-first use of presence in a minute → refused, until its first use is a minute old")
+    @Test(
+        "A session uses presence for the 31st time in a minute → refused until the first of these uses is a minute old")
     func perMinute() {
         let uses = PresenceUses()
         let session = broker.vault.digest(Secret("session"))

@@ -62,7 +62,7 @@ import Testing
         return moves
     }
 
-    @Test("The diagram on the page about the refresh → has exactly the states and moves of the refresh machine")
+    @Test("The diagram on the page about the refresh → has exactly the states and transitions of the refresh machine")
     func diagram() throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()

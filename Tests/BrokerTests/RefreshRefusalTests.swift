@@ -127,7 +127,7 @@ import Testing
         #expect(await forced?.code == .providerUnavailable)
     }
 
-    @Test("An upstream refuses a token while the provider must not be called → 503, and never the refused token")
+    @Test("An upstream refuses a token while the broker may not call the provider → 503, and never the refused token")
     func heldBackForced() {
         let usable = MachineTable.Event.read(version: 3, live: true, fresh: true, usable: true, refreshable: true)
         MachineTable(need: .forced(fromVersion: 3), goal: OwnToken())

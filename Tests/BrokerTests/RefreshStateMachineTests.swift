@@ -140,7 +140,7 @@ import Testing
     }
 
     @Test(
-        "A refresh has a temporary fault → the session never ends for it, and a token that lives is served (guarantee 3)",
+        "A refresh fails for a temporary reason → the session stays, and a token that still lives is served (guarantee 3)",
         arguments: [
             Input.notSent, .retryable, .unusable,
         ])
@@ -200,7 +200,7 @@ import Testing
     }
 
     @Test(
-        "A refreshed pair comes after a newer pair → the newer is read; a pair comes after the session's end → revoked (SEC-64)"
+        "A refreshed pair comes after a newer one was stored → the row is read again; after the session's end → revoked (SEC-64)"
     )
     func lateCommit() {
         let called: [(Input, Action)] = [
@@ -239,7 +239,7 @@ import Testing
     }
 
     @Test(
-        "A refusal may mean a dead grant → the claim is released; enough such refusals → the session is condemned (guarantee 2)"
+        "A refused refresh may mean a dead grant → the claim is released; enough such refusals → session condemned (guarantee 2)"
     )
     func emptyRefusals() {
         let called: [(Input, Action)] = [(stale, .claim(version: 3)), (granted, .call(confirming: false))]
@@ -248,7 +248,7 @@ import Testing
     }
 
     @Test(
-        "A refresh token may have been lost in any process, and then a refresh gets `invalid_grant` → `refresh_lost` (SEC-56)"
+        "The row records that a refresh's answer may be lost, and a refresh gets `invalid_grant` → `refresh_lost` (SEC-56)"
     )
     func lossKnown() {
         run(

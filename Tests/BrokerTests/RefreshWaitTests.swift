@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(
-        "A caller has waited for the refresh of another API's token → its own refresh still has 20 s",
+        "A caller waits for a refresh for another API, and then needs its own refresh → this one still has its full 20 s",
         .timeLimit(.minutes(1))
     )
     func wholeTime() async throws {

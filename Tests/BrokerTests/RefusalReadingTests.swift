@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(
-        "A failed call refuses neither the grant nor the target → the machine gets the same event for each kind of call",
+        "A call fails in a way that refuses neither grant nor target → the machine gets the same event for each kind of call",
         arguments: [RefreshCall.plain, .targeted, .exchange])
     func failures(_ call: RefreshCall) {
         #expect(read(call, .notSent(detail: "")) == .notSent)
@@ -57,7 +57,8 @@ import Testing
     ]
 
     @Test(
-        "A provider's error code → read separately for a plain refresh, a refresh with a target, and a token exchange")
+        "A provider's error code → has its own meaning for a plain refresh, a refresh with a target, and a token exchange"
+    )
     func meanings() {
         for (code, plain, target, exchange) in Self.table {
             #expect(read(.plain, refusal(code)) == plain, "\(code)")
@@ -66,7 +67,9 @@ import Testing
         }
     }
 
-    @Test("Enough refusals that may mean a dead grant → proof of a dead grant, for refreshes with and without a target")
+    @Test(
+        "A refresh, with or without a target, has had enough refusals that may mean a dead grant → they prove a dead grant"
+    )
     func enough() {
         for call in [RefreshCall.plain, .targeted] {
             #expect(read(call, refusal("", status: 401), isEnough: true) == .rejected(.counted(enough: true)))
@@ -79,7 +82,7 @@ import Testing
     }
 
     @Test(
-        "An `invalid_grant` that may concern the call's proof or certificate → only counted, and not a proof of a dead grant"
+        "An `invalid_grant` may concern the call's proof or certificate → only counted; it does not prove a dead grant"
     )
     func doubted() {
         for doubt in [OAuthError.Doubt.noProof, .otherCertificate] {

@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test(
-        "Another replica refreshes a session, and then a call here gets a token for another API → the listeners get a notice"
+        "Another replica refreshes a session, and then a call here gets a token for another API → its event streams get a notice"
     )
     func refreshedElsewhere() async throws {
         let broker = try TestBroker()
@@ -244,7 +244,9 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A session ends on another replica for an internal reason → its event streams get a reason that the API has")
+    @Test(
+        "A session ends on another replica, with a reason that the API lacks → its event streams get a reason that the API has"
+    )
     func reason() async throws {
         let broker = try TestBroker()
         let live = try await broker.useCases.resumeSession.resume(try await broker.signIn().token)

@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(
-        "This replica has cached a session, and then another replica moves its idle end → the session still lives here"
+        "A replica has cached a session, and another replica extends its idle end → the session still lives on the first replica"
     )
     func movedElsewhere() async throws {
         let first = try broker()

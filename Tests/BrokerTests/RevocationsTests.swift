@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(
-        "All of a user's tokens are being revoked → this user's sign-in waits; a sign-in began first → the revocation is dropped"
+        "All tokens of a user are being revoked → the user's sign-in waits; the sign-in began first → the revocation is dropped"
     )
     func signInUnderWay() async throws {
         let broker = try TestBroker(script: .init(hangs: ["at-1"]), reach: .user)
@@ -203,7 +203,7 @@ import Testing
     }
 
     @Test(
-        "Six revocations wait at a provider that hangs → two calls at a time, and waiting does not count as an attempt",
+        "Six revocations wait at a provider that hangs → the broker makes two calls at a time; waiting is not an attempt",
         .timeLimit(.minutes(1)))
     func twoAtATime() async throws {
         let broker = try TestBroker(script: .init(hangs: (1...6).map { "at-\($0)" }))
@@ -248,7 +248,7 @@ import Testing
     }
 
     @Test(
-        "A provider answers revocations at once → its full share of calls at a time; it is slow → half of them; it fails → two"
+        "A provider answers revocations fast → its full share of calls at a time; slowly → half of it; it fails → two"
     )
     func share() {
         let slots = RevocationSlots()
@@ -354,7 +354,7 @@ import Testing
     }
 
     @Test(
-        "A provider answers a revocation with 429 and a time → all rows of this provider wait until then, and no attempt counts"
+        "A provider answers a revocation with 429 and a time → all its rows wait until then, and this attempt does not count"
     )
     func tooMany() async throws {
         let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(20), detail: "")

@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(
-        "A refresh token with a limited life is replaced before its end → the session lives until the newest one ends (SEC-40)"
+        "Each refresh brings a new refresh token with a limited life → the session lives until the newest of them ends (SEC-40)"
     )
     func firstRefreshToken() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(1800)))
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(
-        "The answer to a refresh claim is lost, and retries fail → the claim is released, so the next refresh need not wait",
+        "The answer to a refresh's claim is lost, and retries fail → the claim is released, so the next refresh need not wait",
         .timeLimit(.minutes(1)))
     func refreshClaimOfNobody() async throws {
         let clock = TestClock()
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test(
-        "The store refuses a refreshed pair → other sessions' refreshes wait a second, and one more if a claim is refused, too"
+        "The store refuses a refreshed pair → other refreshes wait a second; it then refuses a claim, too → one more second"
     )
     func heldRow() async throws {
         let store = InMemoryStore()

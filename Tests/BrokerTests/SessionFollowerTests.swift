@@ -94,7 +94,7 @@ struct SessionFollowerTests {
         withExtendedLifetime((places, subscription)) {}
     }
 
-    @Test("A child's parent lapses before the child's own time, unnoticed → the next check ends the child's streams")
+    @Test("A child's parent lapses first, and no call notices this → the next check ends the child's event streams")
     func parentLapses() async throws {
         let broker = try broker()
         let child = try await child(broker, of: try await broker.signIn(), kind: Self.tv)

@@ -281,7 +281,7 @@ import Testing
     }
 
     @Test(
-        "A session's refreshes are refused without a body for minutes, and then another session gets tokens → the first one ends"
+        "A session's refreshes get empty refusals for 10 min, then another session gets tokens → the next refusal ends the first"
     )
     func emptyRefusals() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
@@ -303,7 +303,7 @@ import Testing
     }
 
     @Test(
-        "Another session's token call began before a refresh was refused, and succeeds after it → the refused session stays"
+        "A refresh is refused during another session's token call, which then succeeds → the session of the refresh stays"
     )
     func emptyRefusalsAfterALateGrant() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))

@@ -116,7 +116,7 @@ import Testing
     }
 
     @Test(
-        "After a failed step-up, its refresh token may belong to a running refresh → the session is read four times a second"
+        "A step-up fails, and its refresh token may come from a refresh in progress → the session is read four times a second"
     )
     func watched() async throws {
         let (broker, _) = try await inQuestion()
@@ -165,7 +165,7 @@ import Testing
     }
 
     @Test(
-        "A later step-up is stored before an earlier one → the earlier one's charge is released, and a refresh keeps its token"
+        "A later step-up is stored before an earlier one → the earlier one's charge is released; a refresh's token is not revoked"
     )
     func overtaken() async throws {
         let clock = TestClock()

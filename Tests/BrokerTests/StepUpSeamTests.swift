@@ -109,7 +109,7 @@ import Testing
     enum Sealing: CaseIterable { case scopeShrank, newKey }
 
     @Test(
-        "A refresh seals a session's facts again while a step-up keeps the grant → the facts of the step-up stay",
+        "A refresh in progress writes a session's facts after a step-up with the same grant → the facts of the step-up stay",
         arguments: Sealing.allCases)
     func factsStay(_ sealing: Sealing) async throws {
         let ring = try KeyRing.generate(now: TestClock.start, random: SystemRandom.bytes)

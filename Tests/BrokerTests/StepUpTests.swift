@@ -101,7 +101,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A refresh was in progress at a step-up's answer → an unknown refresh token may come from the refresh until it ends"
+        "A refresh was in progress at a step-up's answer → until that refresh ends, an unknown refresh token may come from it"
     )
     func question() {
         let seen = SeenRefreshTokens()
@@ -115,7 +115,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A refresh has claimed a living session → it may bring a refresh token until 5 s after the end of its claim"
+        "A refresh has claimed a living session → a refresh token may come from it until 5 s after the end of its claim"
     )
     func mayBring() {
         func mayBring(_ rest: Duration?, isEnded: Bool = false) -> Duration? {
@@ -139,7 +139,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A sign-in has an `acr` → its record is the older format with added members; it has only a time → the older format"
+        "A sign-in has only a time → recorded in the older format; it has an `acr`, too → the older format with added members"
     )
     func facts() throws {
         var facts = SessionFacts(

@@ -158,7 +158,7 @@ import Testing
     }
 
     @Test(
-        "An upstream refused a target's token → the version of this token decides whether the stored one is newer, not the row's"
+        "An upstream refused a target's token → the stored one is newer only by its own version; the row's version does not count"
     )
     func forced() throws {
         try run(.targeted, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])

@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(
-        "A target's answer was unusable → refusals state the remaining pause, which a second, shorter pause leaves unchanged"
+        "An unusable answer begins a pause for a target → refusals state its rest; a second, shorter pause does not change it"
     )
     func rests() throws {
         let key = try digest(1)

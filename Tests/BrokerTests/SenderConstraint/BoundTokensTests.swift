@@ -89,7 +89,7 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "The setting for DPoP is removed → a login that began with a key keeps this key, and so do its session's refreshes"
+        "DPoP is no longer configured → a login that began with a key still uses it, and so do the refreshes of its session"
     )
     func settingGone() async throws {
         let before = try broker()
@@ -262,7 +262,7 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "Tokens are older than the DPoP setting → all processes offer one key; the provider ignores the key → they stay unbound"
+        "DPoP is configured after a sign-in → all processes offer one key for its tokens; the provider ignores it → still unbound"
     )
     func olderSessions() async throws {
         let before = try broker(.init(), .off)

@@ -160,7 +160,7 @@ struct CertificateBoundTests {
     }
 
     @Test(
-        "A refresh uses another certificate than its tokens → refusals only count, so that a wrong file ends no session at once",
+        "A refresh shows another certificate than its tokens' → the refusals are counted, and one alone never ends the session",
         arguments: ["invalid_grant", "unauthorized_client"])
     func otherCertificate(_ code: String) async throws {
         for constraint in [SenderConstraint.mtls, .off] {
@@ -187,7 +187,7 @@ struct CertificateBoundTests {
     }
 
     @Test(
-        "mTLS is set → the next refresh binds the tokens; the setting is removed → they stay bound while a certificate is shown"
+        "mTLS is configured → the next refresh binds the tokens; mTLS is removed, the certificate stays → they stay bound"
     )
     func setting() async throws {
         let before = try broker("first", .off)

@@ -111,7 +111,7 @@ struct NonceExchangeTests {
     }
 
     @Test(
-        "A server demands the nonce that the call already had, or demands one without sending it → the call is not repeated"
+        "A server demands the nonce that the call had, or demands a nonce without sending one → the call is not repeated"
     )
     func sameAgain() {
         var exchange = NonceExchange(nonce: "a")
@@ -121,7 +121,7 @@ struct NonceExchangeTests {
     }
 
     @Test(
-        "A newer nonce arrives during a call, or a call without a nonce learns the first one → the call's proof is outdated"
+        "A newer nonce arrives during a call, or a call without a nonce gets the first one → the call's proof is outdated"
     )
     func outdated() {
         for (sent, nonce, newest, isOutdated) in [

@@ -63,9 +63,9 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
         return tokens.merchantID.map { _ in FieldFault("/tokens/merchant_id", .notAllowed) }
     }
 
-    /// Confirms at Clever who owns the access token that an app wants to import.
+    /// Asks Clever which application an app's imported access token was issued to.
     ///
-    /// A token that was issued to another application is refused, even if the token can read the user's data.
+    /// The token of another application is refused, even if this token can read the user's data.
     package func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
         guard let url = engine.settings.endpoints.introspection else {

@@ -1,7 +1,7 @@
 import Broker
 
 extension OAuthEngine {
-    /// Makes one exchange call with a made-up token for each client that has a target with `grant: exchange`.
+    /// Makes one token exchange with a made-up token for each client that gets a token for another API by token exchange.
     ///
     /// If the client may exchange tokens, the provider refuses the made-up token. Otherwise the provider refuses the client.
     func probeExchange() async -> [ProbeResult] {

@@ -6,7 +6,7 @@ import Testing
 /// A seed runs without a suspension, so the tests yield after each seed. `scripts/simulate` runs many more seeds.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct SimulationTests {
     @Test(
-        "Five seeds of each scenario, which names one kind of fault → no broken rule and no loss",
+        "Each scenario of the simulation, with one kind of fault, runs with five seeds → no broken rule and no loss",
         .timeLimit(.minutes(2)), arguments: Scenario.allCases)
     func scenario(_ scenario: Scenario) async {
         for seed in 1...5 as ClosedRange<UInt64> {
@@ -16,7 +16,9 @@ import Testing
         }
     }
 
-    @Test("25 seeds with mixed faults → no wrongful log-out, no broken rule and no loss", .timeLimit(.minutes(2)))
+    @Test(
+        "The simulation runs 25 seeds with mixed faults → no wrongful log-out, no broken rule and no loss",
+        .timeLimit(.minutes(2)))
     func mixed() async {
         for seed in 1...25 as ClosedRange<UInt64> {
             let verdict = Simulation(seed: seed).run()
@@ -25,7 +27,7 @@ import Testing
         }
     }
 
-    @Test("A seed that runs twice → equal traces; another seed → another trace")
+    @Test("The simulation runs one seed twice → equal traces; it runs another seed → another trace")
     func traces() async {
         func trace(_ seed: UInt64) -> String? {
             let simulation = Simulation(seed: seed, ports: true)

@@ -96,7 +96,7 @@ struct AdministrationContract {
     }
 
     @Test(
-        "Some sessions have ended or lapsed → the count has only the living sessions", arguments: StoreEngine.allCases)
+        "Some sessions have ended or lapsed → only the living sessions are counted", arguments: StoreEngine.allCases)
     func live(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let administered = try #require(store as? any StoreAdministration)

@@ -40,7 +40,7 @@ struct DatabaseFileTests {
     private func reopen(_ path: String) async throws -> SQLiteStore { try await SQLiteStore.open(path: path) }
 
     @Test(
-        "The database's directory has other files and others may write to it → refused; others may only read → keeps its mode"
+        "The database's directory has other files, and other users may write to it → refused; may only read it → its mode stays"
     )
     func sharedDirectory() async throws {
         try await TemporaryStore.withDirectory { directory in

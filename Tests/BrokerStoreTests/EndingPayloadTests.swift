@@ -5,7 +5,9 @@ import Testing
 
 @Suite("PostgreSQL: the notices between replicas")
 struct EndingPayloadTests {
-    @Test("A replica's notices, in any number of texts → another replica reads them, and the sender ignores them")
+    @Test(
+        "A replica's notices are split into any number of texts → another replica reads them all, and the sender ignores them"
+    )
     func roundTrip() {
         for count in [0, 1, 119, 120, 500] {
             let ended = (0..<count).map { index in

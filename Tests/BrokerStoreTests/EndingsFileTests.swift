@@ -340,7 +340,8 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("The endings file's last line is truncated → the line is removed, and the database's ending is written again")
+    @Test(
+        "The endings file's last line is truncated → it is removed, and this ending is written again from the database")
     func torn() async throws {
         try await with { place in
             let store = try await place.open()
@@ -475,7 +476,7 @@ struct EndingsFileTests {
     // MARK: Restoring
 
     @Test(
-        "A backup is restored with the endings file → sessions that ended after it end again; without the file → they live"
+        "A backup is restored with the endings file → sessions that ended since the backup end again; without it → they live"
     )
     func restoring() async throws {
         try await with { place in

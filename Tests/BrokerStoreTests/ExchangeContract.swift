@@ -148,7 +148,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "An exchange's claim lapses during an outage of the store → stays with its owner; at another time → the code is spent",
+        "An exchange's claim lapses during an outage of the store → its owner keeps it; at another time → the code is spent",
         arguments: StoreEngine.allCases)
     func spared(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -220,7 +220,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "An exchange's result with another fence → refused, but its outbox rows are stored",
+        "An exchange's result comes with another fence than its row has → refused, but its outbox rows are stored",
         arguments: StoreEngine.allCases)
     func settle(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -304,7 +304,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A registration's exchange is released → the registration is open again; makes a session → the registration is closed",
+        "A registration's exchange is released → the registration is open again; a session comes from it → it is closed",
         arguments: StoreEngine.allCases)
     func registrationCompleted(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -121,7 +121,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A logout token with sid → ends the sid's sessions, and the subject's without sid; without sid → ends all the subject's",
+        "A logout token with a sid → sessions with this sid and the subject's without sid end; without → all the subject's end",
         arguments: StoreEngine.allCases)
     func logoutSelector(_ engine: StoreEngine) async throws {
         let (sid, subject, app, web) = (Rows.digest(), Rows.digest(), Rows.digest(), Rows.digest())

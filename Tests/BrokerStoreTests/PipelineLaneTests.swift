@@ -50,7 +50,7 @@ struct PipelineLaneTests {
         func add() { value.add(1, ordering: .relaxed) }
     }
 
-    @Test("A lane that gathers no jobs → each new job wakes an idle connection, if there is one")
+    @Test("A lane does not gather jobs for one connection → each new job wakes an idle connection, if there is one")
     func spreads() throws {
         let bench = try Bench(gathering: 0)
         for awake in 1...3 {
@@ -63,7 +63,9 @@ struct PipelineLaneTests {
         #expect(bench.lane.take(64, for: 0).count == 4)
     }
 
-    @Test("A job arrives while a connection works → the job waits for this connection, for a limited time")
+    @Test(
+        "A lane gathers jobs, and a job comes while its connection works → the job waits for this connection for a limited time"
+    )
     func gathers() throws {
         let bench = try Bench(gathering: 4)
         bench.submit()

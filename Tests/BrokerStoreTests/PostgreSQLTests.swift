@@ -414,7 +414,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Connections are killed under load → a repeated claim is granted under its name, and every answered sign-in is stored"
+        "Connections are killed under load → a claim repeated under its name is granted, and every answered sign-in is stored"
     )
     func killedConnections() async throws {
         try await withReplicas(2) { stores, url in

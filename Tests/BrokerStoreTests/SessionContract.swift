@@ -174,7 +174,7 @@ struct SessionContract {
     }
 
     @Test(
-        "A slide to a later idle end → stored; to an earlier one, after the idle end or of an ended session → changes nothing",
+        "A slide to a later idle end → stored; to an earlier one, or of a lapsed or ended session → changes nothing",
         arguments: StoreEngine.allCases)
     func slide(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

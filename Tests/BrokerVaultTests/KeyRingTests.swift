@@ -42,7 +42,9 @@ struct KeyRingTests {
         }
     }
 
-    @Test("A short, long, padded, hexadecimal or uniform key → refused, and the message does not print it (SEC-110)")
+    @Test(
+        "A key is too short, too long, padded, in hexadecimal or of equal bytes → refused, and the message hides it (SEC-110)"
+    )
     func keysRefused() {
         let short = String(Fixture.zeroTo31.dropLast(2)) + "w"
         let bad: [(key: String, failure: KeyRingFailure)] = [

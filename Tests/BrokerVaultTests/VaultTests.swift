@@ -53,7 +53,7 @@ struct VaultTests {
     }
 
     @Test(
-        "A record's key is missing in this process → the failure unknownKey, and not the one of tampering (guarantee 3)"
+        "A record's key is missing in this process → the failure is unknownKey, and not the one for tampering (guarantee 3)"
     )
     func unknownKey() throws {
         let vault = try Fixture.vault()
@@ -159,7 +159,7 @@ struct VaultTests {
         #expect(vault.index(.subject, ["https://issuer.example", "user-1"]).bytes.first == 0xC1)
     }
 
-    @Test("A row's key was removed from the ring → the failure unknownKey, and not the one of tampering (SEC-49)")
+    @Test("A row's key was removed from the ring → the failure is unknownKey, and not the one for tampering (SEC-49)")
     func removedKey() throws {
         let vault = try Fixture.vault()
         let row = try Fixture.digest(1)

@@ -25,7 +25,7 @@ struct AnswerEncoderTests {
     }
 
     @Test(
-        "A service writes a body for HEAD, 204 or 304 → the head is sent without the body",
+        "A service writes a body to a HEAD request, or with status 204 or 304 → only the head is sent",
         arguments: [
             (204, plain, "HTTP/1.1 204 No Content\r\n\r\n"), (304, plain, "HTTP/1.1 304 Not Modified\r\n\r\n"),
             (200, head, "HTTP/1.1 200 OK\r\n\r\n"),

@@ -48,7 +48,7 @@ struct PeerLedgerTests {
     }
 
     @Test(
-        "An address's unanswered requests exceed its memory → refused; one of these requests is answered → its bytes are released"
+        "Unanswered requests exceed an address's memory → further bytes are refused; an answer frees the bytes of its request"
     )
     func heldBytes() throws {
         let account = try #require(ledger().open(Self.one))

@@ -22,7 +22,7 @@ struct AuthorizationTests {
     }
 
     @Test(
-        "A client's configured authorization parameters have max_age and acr_values → each sign-in demands this age and class"
+        "A client's configured authorization parameters have max_age and acr_values → each sign-in demands this age and acr"
     )
     func configuredSignIn() throws {
         let settings = settings("https://id.example.com") {

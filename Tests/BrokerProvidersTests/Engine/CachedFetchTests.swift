@@ -68,7 +68,7 @@ struct CachedFetchTests {
     }
 
     @Test(
-        "Strangers' tokens or logins use up their share of the key fetches → the others still have their own share (SEC-27)",
+        "Key fetches for strangers' tokens use up their share → fetches for logins still have theirs, and vice versa (SEC-27)",
         arguments: [true, false])
     func buckets(_ strangersFirst: Bool) async throws {
         let source = Source()

@@ -56,7 +56,7 @@ struct ClientProofTests {
     }
 
     @Test(
-        "A revocation is refused as invalid_client → one more call, with the other authentication method; else → no more call"
+        "A revocation is refused as invalid_client → one more call, with the other authentication method; otherwise → none"
     )
     func refusedBoth() async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }

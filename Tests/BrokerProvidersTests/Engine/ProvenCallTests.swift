@@ -202,7 +202,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "The nonce is old, and a refresh may use up the token before the server checks it → a PAR call gets a new nonce first"
+        "The nonce is old, and servers may use up refresh tokens before they check nonces → a PAR call gets a new nonce first"
     )
     func primes() async throws {
         try await withSandbox { sandbox in
@@ -257,7 +257,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A refresh is repeated with a new nonce, then confirmed → both calls have the same idempotency key and nonce"
+        "A refresh is repeated with a new nonce, and this answer is lost → the confirming call has its nonce and idempotency key"
     )
     func idempotency() async throws {
         try await withSandbox { sandbox in

@@ -43,7 +43,7 @@ struct CleverTests {
     }
 
     @Test(
-        "Clever, a client without a secret redeems a code → the token request is JSON, with Basic and an empty secret")
+        "A Clever client without a secret redeems a code → the token request is JSON, with Basic and an empty secret")
     func wire() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"il-1","token_type":"bearer"}"#) }
         try await Support.with(settings(server.base)) { client in

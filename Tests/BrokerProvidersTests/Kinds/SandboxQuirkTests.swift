@@ -75,7 +75,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "A revocation's answer has a content coding and no body → done; a list of errors has a dead grant → found if configured"
+        "A revocation's answer has a content coding and no body → done; a dead grant in a list of errors → found if configured"
     )
     func afterSignIn() async throws {
         try await withSandbox { sandbox in

@@ -38,7 +38,7 @@ extension ZephrTests {
     }
 
     @Test(
-        "Zephr's setting `identifiers` is omit or send → the register request follows this; an attribute is missing → its default"
+        "Zephr's setting `identifiers` is omit or send → the register request obeys it; an attribute is missing → default sent"
     )
     func registerShapes() async throws {
         let server = try RawServer { _ in .http(400, [], []) }

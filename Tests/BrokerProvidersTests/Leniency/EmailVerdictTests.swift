@@ -68,7 +68,7 @@ struct EmailVerdictTests {
     }
 
     @Test(
-        "Two sources of claims → email_verified is from the address's source; if this has none, the other source's false is used"
+        "Two sources of claims → email_verified is from the source of the address; it is missing there → the other's false counts"
     )
     func sources() {
         typealias Claims = [(name: String, value: JSONValue)]

@@ -23,7 +23,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A peer that a backend's `peers` lists calls the public listener without a credential → 401, for any `X-Forwarded-For`",
+        "A peer on a backend's list `peers` calls the public listener without a credential → 401, with any `X-Forwarded-For`",
         arguments: ["", "X-Forwarded-For: 198.51.100.7\r\n", "X-Forwarded-For: 127.0.0.1\r\n"])
     func publicPeer(forwarded: String) async throws {
         let harness = try harness(own: false)
@@ -48,7 +48,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A peer that `peers` lists calls the backends' listener → served without a credential; with a wrong credential, refused"
+        "A peer on a list `peers` calls the backends' listener → without a credential, served; with a wrong credential, refused"
     )
     func peer() async throws {
         let harness = try harness()
@@ -68,7 +68,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A peer that no `peers` lists calls the backends' listener → refused without a credential, served with the right one"
+        "A peer on no list `peers` calls the backends' listener → without a credential, refused; with the right one, served"
     )
     func stranger() async throws {
         let harness = try HTTPHarness { configuration, vault in
@@ -99,7 +99,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A public route's path on the backends' listener → 404; a preflight from a listed origin → 405 without CORS headers"
+        "A request for a public route on the backends' listener → 404; a CORS preflight there → 405, without CORS headers"
     )
     func nothingElse() async throws {
         let harness = try harness()
@@ -122,7 +122,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A Host at the backends' listener → served if it is a public name or the listener's own address, otherwise 421 (SEC-103)"
+        "A request at the backends' listener has a public Host or the listener's address → served; another Host → 421 (SEC-103)"
     )
     func names() async throws {
         let harness = try harness()
@@ -140,7 +140,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A backend asks about unknown sessions → 401 each time; a backend's credential is wrong → 401, and after five times 429"
+        "A backend asks about unknown sessions → 401 each time; a backend's credential is wrong → 401 five times, then 429"
     )
     func wrongCookies() async throws {
         for own in [true, false] {

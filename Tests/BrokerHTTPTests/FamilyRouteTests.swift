@@ -105,7 +105,9 @@ struct FamilyRouteTests {
         [String(reply.status), reply.code].compactMap { $0 }.joined(separator: " ")
     }
 
-    @Test("A child's token is sent to each route → the answer from this test's table, without a provider's token")
+    @Test(
+        "A child's token is sent to each route → the route answers as this test's table lists, without a provider's token"
+    )
     func everyRoute() async throws {
         let harness = try harness()
         let (parent, child) = try await child(harness)
@@ -177,7 +179,7 @@ struct FamilyRouteTests {
     }
 
     @Test(
-        "A child kind lists upstreams and backends → its children may call these upstreams, and these backends may ask about them"
+        "A child kind lists upstreams and backends → its children may call these upstreams, and these backends about the children"
     )
     func named() async throws {
         let harness = try harness(

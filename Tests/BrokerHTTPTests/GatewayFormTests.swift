@@ -124,7 +124,7 @@ struct GatewayFormTests {
     }
 
     @Test(
-        "A gateway's introspection has extra fields → ignored; has the gateway's secret → accepted (RFC 6749 2.3.1, 3.2)"
+        "A gateway's introspection form has extra fields → ignored; has the gateway's id and secret → accepted (RFC 6749 2.3.1)"
     )
     func introspection() async throws {
         let harness = try harness()

@@ -120,7 +120,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "The hand-over page is opened, or sent without the secret → the user is not revealed, and the ticket stays valid"
+        "The hand-over page is opened, or its form arrives without the secret → the user stays hidden, and the ticket valid"
     )
     func addressAlone() async throws {
         let harness = try Self.harness()
@@ -413,7 +413,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "A session has the most children allowed → a new child ends the web child unused longest; the app's own children stay"
+        "A session has the most children allowed → a new child ends the web child that was unused longest; the app's own stay"
     )
     func room() async throws {
         let harness = try Self.harness()

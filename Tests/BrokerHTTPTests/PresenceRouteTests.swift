@@ -189,7 +189,7 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "Forward-auth demands presence → a proof for the original request works once; this request's fields are missing → 403"
+        "Forward-auth demands presence → a proof for the original request works once; that request's fields are missing → 403"
     )
     func forwarded() async throws {
         let token = try await signIn(now)

@@ -26,7 +26,7 @@ struct RelayedEndingTests {
     }
 
     @Test(
-        "A slow upload or upstream delays an answer → an event stream still ends with the pass, another answer an hour later"
+        "A slow upload or upstream delays an answer → an event stream still ends when the pass ends, another answer an hour later"
     )
     func late() {
         #expect(rest(isEventStream: true, late: .seconds(40)) == .seconds(20))

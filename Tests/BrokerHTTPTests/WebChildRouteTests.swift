@@ -82,7 +82,7 @@ struct WebChildRouteTests {
     }
 
     @Test(
-        "A web child's token is sent to each route → the answer from this test's table, without a provider's token"
+        "A web child's token is sent to each route → the route answers as this test's table lists, without a provider's token"
     )
     func everyRoute() async throws {
         let harness = try harness()

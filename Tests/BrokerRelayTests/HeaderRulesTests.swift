@@ -39,7 +39,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "A call is traced → `traceparent` is the broker's; the app's `tracestate` is sent only if the broker continues its trace"
+        "A call is traced → `traceparent` is the broker's; the app's `tracestate` is sent only if the app's trace continues"
     )
     func traced() throws {
         struct FixedSpan: TraceSpan {
@@ -170,7 +170,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "An upstream's `X-Accel-Buffering` is `no` or `yes` → passed on; another, or named in `Connection` → removed (SEC-77)"
+        "An upstream's `X-Accel-Buffering` is `no` or `yes` → passed on; another value, or listed in `Connection` → removed (SEC-77)"
     )
     func buffering() throws {
         let name = try #require(HTTPField.Name("X-Accel-Buffering"))

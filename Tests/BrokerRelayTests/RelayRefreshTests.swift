@@ -54,7 +54,7 @@ struct RelayRefreshTests {
     }
 
     @Test(
-        "A 401 to a long stream, or to a POST without a challenge → passed on; to a short POST with one → repeated (SEC-60)"
+        "A 401 answers a long stream, or has no challenge for a POST → passed on; it has one for a short POST → a repeat (SEC-60)"
     )
     func noReplay() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
@@ -79,7 +79,7 @@ struct RelayRefreshTests {
     }
 
     @Test(
-        "An upstream answers 401, and the refresh fails → the app gets the broker's problem; there is no refresh token → the 401"
+        "An upstream answers 401, and the refresh fails → the broker's problem; the session has no refresh token → the 401"
     )
     func refreshFails() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in

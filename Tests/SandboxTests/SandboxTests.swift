@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(
-        "A used refresh token is sent again → refused; the fault rotate-strict is on → the refresh tokens after it end, too"
+        "A used refresh token is sent again → refused; with the fault rotate-strict, the newer refresh tokens end, too"
     )
     func refreshReuse() async throws {
         try await withSandbox { sandbox in
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test(
-        "The fault drop-before is on → the connection closes before the request takes effect; drop-after is on → afterwards",
+        "The fault drop-before is on → the connection closes before the request takes effect; drop-after is on → after this",
         arguments: ["drop-before", "drop-after"])
     func drops(name: String) async throws {
         try await withSandbox { sandbox in

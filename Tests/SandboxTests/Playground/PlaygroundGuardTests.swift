@@ -52,7 +52,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "A request without the token of this start of the sandbox → refused",
+        "A request lacks the page token that the sandbox made at its start → refused",
         arguments: [nil, "", "this-star", "this-start ", "This-start", "that-start"])
     func wrongToken(token: String?) {
         #expect(refusal(of: Self.good) { $0.token = token } == .wrongToken)

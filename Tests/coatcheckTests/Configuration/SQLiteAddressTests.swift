@@ -23,7 +23,7 @@ struct SQLiteAddressTests {
     }
 
     @Test(
-        "An SQLite URL that other programs read as another place → refused, and the message has a working spelling",
+        "An SQLite URL that other programs read as another file → refused, and the message has a working spelling",
         arguments: refused
     )
     func misspelt(_ url: String, _ says: String) {

@@ -16,7 +16,7 @@ struct PrometheusTests {
     }
 
     @Test(
-        "An answer has a status that the broker sends → a label of its own; another status → its class's label (SEC-118)"
+        "An answer's status is one that the broker sends → a label of its own; another status → a label such as `4xx` (SEC-118)"
     )
     func statuses() {
         let labels = Set((-1...10_000).map { StatusLabel($0).text })

@@ -241,7 +241,7 @@ def hand_over(case):
         case.verdict(url.startswith(elsewhere + "/?basket=7&handover="), "a hand-over to another site → the ticket is in the address")
         case.verdict("400 verifier_mismatch" in opened(thief, url) or "400 invalid_request" in text(thief), "a thief opens a copied hand-over address of another site → refused")
         put(view, secrets.token_urlsafe(32), elsewhere)
-        case.verdict("400 verifier_mismatch" in opened(view, ticket(ben, elsewhere, "/")[0]), "a victim opens another site's hand-over address of an attacker's session → 400 verifier_mismatch")
+        case.verdict("400 verifier_mismatch" in opened(view, ticket(ben, elsewhere, "/")[0]), "a victim opens the hand-over address of an attacker's session, for another site → 400 verifier_mismatch")
         put(view, secret, elsewhere)
         case.same("the shop of user-ana", opened(view, url), "a hand-over to another site → the site's backend redeems ticket and secret")
         case.same(elsewhere + "/", view.run("location.href"), "another site's page after the hand-over → the page's address has no ticket")

@@ -73,7 +73,7 @@ def slow_readers(case):
                 expected = body if found and len(body) == int(found[0][1].get("content-length", -1)) else b"whole"
             case.verdict(
                 len(found) == 1 and found[0][0] == status and body == expected,
-                f"{name}, {what} → arrives complete, byte for byte",
+                f"{name} get {what} → the answer arrives complete, byte for byte",
                 f"{[answer[0] for answer in found]}, {len(body)} of {len(expected)} bytes, ended by {how}")
 
         relayed = "GET /v1/relay/app"
@@ -135,7 +135,7 @@ def cut_answers(case):
                 how == "fin" and bool(found) and (
                     "cut" in found[0][1] or len(body) < int(found[0][1].get("content-length", 0))))
             case.verdict(
-                tells and len(body) < size, f"{name}, {what} → the client sees that the answer was broken off",
+                tells and len(body) < size, f"{name} ({what}) → the client sees that the broker broke the answer off",
                 f"{len(body)} of {size} bytes, ended by {how}")
 
 

@@ -56,11 +56,11 @@ LOGIN = b'{"provider":"oidc","client":"android"}'
 CASES = {
     "upgrade-events": upgraded(
         "upgrade on an event stream", "GET /v1/session/events", 200, *H2C, with_session=True, stays=True),
-    "upgrade-404": upgraded("upgrade on a 404", "GET /nothing", 404, *H2C),
+    "upgrade-404": upgraded("upgrade on an unknown path", "GET /nothing", 404, *H2C),
     "upgrade-login": upgraded(
         "upgrade of a login", "POST /v1/logins", 201, *H2C, "Content-Type: application/json", body=LOGIN),
     "upgrade-relay": upgraded("upgrade on a relay path", "GET /v1/relay/app/bytes/10", 200, *H2C, with_session=True),
-    "connect": upgraded("CONNECT", "CONNECT example.org:443", 400, host="example.org:443"),
+    "connect": upgraded("CONNECT request", "CONNECT example.org:443", 400, host="example.org:443"),
 }
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ done
 JAR= post "$MANAGEMENT/admin/v1/backups" "{}" "${admin[@]}"
 expect_problem 400 invalid_request "request for a backup without a file"
 JAR= request POST "$MANAGEMENT/admin/v1/backups" "${admin[@]}" -H 'Content-Type: text/plain' --data-binary '{"file":"/x"}'
-expect_problem 415 unsupported_media_type "request for a backup that is not JSON"
+expect_problem 415 unsupported_media_type "request for a backup whose body is not JSON"
 JAR= post "$MANAGEMENT/admin/v1/backups" "{\"file\":\"$copies/no-token.db\"}"
 expect_problem 401 backend_unauthorized "request for a backup without an admin token"
 

@@ -162,7 +162,7 @@ fault clover '{"fault":"drop-after","endpoint":"recovery","times":1}'
 wait_for 20 eval 'request POST /v1/session/refresh; [ "$STATUS" = 200 ]'
 same 200 "$STATUS" "answer to the recovery call is lost once → a later refresh recovers the token pair"
 request POST /v1/session/refresh
-expect_status 200 "refresh with the token pair that a later refresh recovered → 200"
+expect_status 200 "next refresh, with the token pair that was recovered late → 200"
 
 step "10. A client without a secret cannot recover a lost token pair; its session ends as refresh_lost"
 lose_pair ios

@@ -17,7 +17,7 @@ for n in $(seq 12); do
     case $CALLBACK in *code=*) ready=$((ready + 1)) ;; *) echo "# login $n: status $STATUS, callback $CALLBACK" ;; esac
     printf '{"callback_url":%s}' "$(json_text "$CALLBACK")" >"$work/stuck-body.$n"
 done
-same 12 "$ready" "twelve users sign in at a provider whose token endpoint hangs → twelve codes"
+same 12 "$ready" "twelve users sign in at a provider whose token endpoint hangs → the browsers return twelve codes"
 for n in $(seq 12); do
     curl -s -m 60 -o "$work/stuck.$n" -w '%{http_code}\n' "$BROKER/v1/sessions" -b "$work/stuck-$n.jar" \
         -H 'Content-Type: application/json' --data-binary "@$work/stuck-body.$n" >"$work/stuck-status.$n" &

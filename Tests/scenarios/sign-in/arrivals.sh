@@ -51,7 +51,7 @@ done
 back silent "error=consent_required" '"parameters":{"prompt":"none"}'
 expect_problem 409 interaction_required "callback with consent_required after prompt=none"
 back ios "error=consent_required"
-expect_problem 403 access_denied "callback with consent_required after a visible prompt"
+expect_problem 403 access_denied "callback with consent_required after a login without prompt=none"
 back ios "error=invalid_scope"
 expect_problem 502 provider_error "callback with error invalid_scope"
 expect_json .provider_error invalid_scope "callback with error invalid_scope → the answer's provider_error is invalid_scope"

@@ -39,7 +39,7 @@ device b-user
 app_authorizes "&nonce=n-4711"
 before=$(calls oidc/revoke)
 forward "$CALLBACK" "$usual"
-expect_problem 502 identity_rejected "login that the app started, and the id_token has a nonce, but the forward lacks this nonce"
+expect_problem 502 identity_rejected "login that the app started, whose id_token has a nonce, forwarded without a nonce"
 wait_for 10 eval '[ "$(calls oidc/revoke)" -gt "$before" ]'
 same 0 $? "login that the app started, and the forward lacks the id_token's nonce → the tokens are revoked"
 app_authorizes "&nonce=n-4711"

@@ -77,7 +77,7 @@ def changes(case, user, first, others):
         case.same((200, version), (answer.status, (answer.json or {}).get("version")), f"{sentence} → the answer has the session's next version")
         for (name, asked), future in watching.items():
             took = future.result(60) - answered
-            case.verdict(took < 1, f"{sentence} → replica {name} shows the change {max(took, 0):.2f} s later ({asked})", f"{took}")
+            case.verdict(took < 1, f"{sentence} → replica {name} shows the change {max(took, 0):.2f}  s later ({asked})", f"{took}")
 
 
 def replicas(case):

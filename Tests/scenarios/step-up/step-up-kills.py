@@ -224,21 +224,21 @@ def kills(case):
             old = stage.grant(stage.third, session)
             outcome = round(stage, session)
             ended = time.monotonic()
-            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"round “{name}”, the step-up's first forward → takes effect, or else the repeated forward is expected to fail")
+            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"a replica is killed at “{name}”, the step-up's first forward → takes effect, or else the repeated forward is expected to fail")
             stage.dying.start()
             acr = "mfa" if outcome.steps_up else "pwd"
             for broker in stage.brokers:
                 found = wait_for(8, lambda: (answer := broker.look(session)).json.get("acr") == acr and answer) or broker.look(session)
-                case.same(("200", acr), (told(found), found.json.get("acr")), f"round “{name}”, the session at replica {broker.name} → 200, with the acr of its last sign-in")
+                case.same(("200", acr), (told(found), found.json.get("acr")), f"a replica is killed at “{name}”, the session at replica {broker.name} → 200, with the acr of its last sign-in")
             grants = [stage.grant(broker, session) for broker in stage.brokers]
             # Even if the step-up keeps the refresh token, its access token belongs to the new sign-in until the next refresh.
             case.verdict(
                 len(set(grants)) == 1 and grants[0] and (grants[0] != old) == outcome.steps_up,
-                f"round “{name}”, the session's access token → is live, and belongs to the {'new' if outcome.steps_up else 'old'} sign-in at every replica", (old, grants))
+                f"a replica is killed at “{name}”, the session's access token → is live, and belongs to the {'new' if outcome.steps_up else 'old'} sign-in at every replica", (old, grants))
             waiting.append((name, session, outcome, old, case.beside(settle, stage, session, outcome, ended)))
         for name, session, outcome, old, settled in waiting:
             for verdict, sentence, detail in settled.result(TAKE_OVER + LAPSE):
-                case.verdict(verdict, f"round “{name}”, {sentence}", detail)
+                case.verdict(verdict, f"a replica is killed at “{name}”, {sentence}", detail)
             # The last step-up may have been a moment ago. Other replicas show it within a second (guarantee 6).
             grants = []
 
@@ -247,13 +247,13 @@ def kills(case):
                 return len(set(grants)) == 1 and grants[0]
 
             wait_for(1, agree)
-            case.verdict(len(set(grants)) == 1 and grants[0], f"round “{name}”, the access tokens at the end → are live, and belong to the same grant at every replica", grants)
+            case.verdict(len(set(grants)) == 1 and grants[0], f"a replica is killed at “{name}”, the access tokens at the end → are live, and belong to the same grant at every replica", grants)
         # The outbox is empty at the end, and the first grant has ended if the session has a new one.
         case.verdict(wait_for(40, lambda: stage.query("SELECT count(*) FROM outbox") == [["0"]], 0.2), "all rounds with a killed replica, the outbox at the end → empty")
         living = {item["grant"] for item in stage.tokens().values() if item["live"]}
         for name, session, outcome, old, _ in waiting:
             # If the step-up died with its replica, another step-up has followed.
-            case.same(outcome.keeps_grant, old in living, f"round “{name}”, the session's first grant → {'lives' if outcome.keeps_grant else 'was revoked'}")
+            case.same(outcome.keeps_grant, old in living, f"a replica is killed at “{name}”, the session's first grant → {'lives' if outcome.keeps_grant else 'was revoked'}")
         case.same([2, 2, 1], sorted(stage.sent().values(), reverse=True)[:3], "the refresh tokens of all rounds → each was sent once, except two whose claims were taken over")
 
 

@@ -165,7 +165,7 @@ sandbox PUT /settings/oidc '{"refresh_mode":"rotate-strict"}'
 session=$hanging_session
 on 3
 wait_for 120 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
-same 200 "$STATUS" "provider rotates strictly, and never carried out the killed replica's refresh call → replica 3 refreshes"
+same 200 "$STATUS" "provider with strict rotation has not carried out the killed replica's refresh call → replica 3 refreshes the session"
 same 4 "$(calls oidc/refresh)" "replica 3 has refreshed for the killed replica → one more refresh call"
 sandbox PUT /settings/oidc '{"refresh_mode":"overlap"}'
 session=$slow_session

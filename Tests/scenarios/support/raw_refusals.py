@@ -14,7 +14,7 @@ def refused(route, name, data, status):
     try:
         found, ended = exchange(with_smuggled(data))
     except OSError as error:
-        return verdict(False, f"{route.name}, {name} → one answer {status}, and the connection closes", f"cannot connect: {error}")
+        return verdict(False, f"{route.name}, a request with the fault “{name}” → one answer {status}, and the connection closes", f"cannot connect: {error}")
     statuses = [answer[0] for answer in found]
     why = f"expected [{status}] and the end, got {statuses}, {'ended' if ended else 'still open'}"
     good = statuses == [status] and ended
@@ -27,7 +27,7 @@ def refused(route, name, data, status):
             told = None
         good = told == code and fields.get("content-type") == "application/problem+json" and fields.get("connection") == "close"
         why = f"expected the problem {code}, got {told}, {fields}"
-    verdict(good, f"{route.name}, {name} → one answer {status}, and the connection closes", why)
+    verdict(good, f"{route.name}, a request with the fault “{name}” → one answer {status}, and the connection closes", why)
 
 
 def corpus():
@@ -84,7 +84,7 @@ def broken_chunks():
         statuses = [answer[0] for answer in found]
         # A GET is answered at once (decision 88), perhaps before the fault after 16 KiB arrives.
         is_late = route in GETS and len(data) > 16_384
-        verdict((statuses == [400] or is_late and statuses == [200]) and ended, f"{route.name}, {name} → one answer 400, and the connection closes",
+        verdict((statuses == [400] or is_late and statuses == [200]) and ended, f"{route.name}, a request with the fault “{name}” → one answer 400, and the connection closes",
                 f"got {statuses}, {'ended' if ended else 'still open'}")
 
     run(jobs, work)

@@ -24,7 +24,7 @@ def last():
     verdict(statuses == [200], f"{raw_target.smuggled_count} requests with a hidden log-out of the victim behind them → the victim is still signed in", f"{statuses}")
     # The hidden request works: sent alone, it does end the session.
     ended, after = victim("DELETE /v1/session"), victim("GET /v1/session")
-    verdict(ended == [204] and after == [401], "the log-out of the victim that other requests hid, sent alone → ends the victim's session", f"{ended}, then {after}")
+    verdict(ended == [204] and after == [401], "the log-out that was hidden behind other requests, sent alone → ends the victim's session", f"{ended}, then {after}")
     try:
         os.kill(options.pid, 0)
         with urllib.request.urlopen(options.management + "/readyz", timeout=5) as answer:

@@ -143,7 +143,7 @@ def crossed(case):
         new = stage.token(answer)["grant"]
         case.verdict(new != old and set(grants) == {new}, "relayed calls at every replica after a step-up → sent with tokens of the new grant", (old, new, grants))
         case.same(3, stage.rows(session), "relayed calls to three APIs after a step-up → three stored rows")
-        case.same("200", told(stage.third.refresh(session)), "a refresh after a step-up that crossed the fetch of an API's token → 200")
+        case.same("200", told(stage.third.refresh(session)), "a refresh after a step-up during which another replica fetched an API's token → 200")
         settled(stage, [old], "the old grant's tokens and those fetched during the step-up, after the step-up")
 
         # A log-out during a call for an API's token.

@@ -53,8 +53,8 @@ def hanging_then_slow(case):
     told = [caller.result(60).told for caller in callers]
     case.say(f"{len(told)} callers ask for a refresh while one hangs: {', '.join(f'{told.count(t)} times {t}' for t in sorted(set(told)))}")
     most = max(Gate.most_at_once(gate.refreshes(token)) for token in {c.refresh_token for c in gate.refreshes()})
-    case.same(1, most, "callers ask for a refresh each second while one hangs and the next is slow → one provider call at a time")
-    case.same([], [t for t in told if t.startswith("401")], "callers ask for a refresh each second while one hangs and the next is slow → no caller gets 401")
+    case.same(1, most, "callers ask for a refresh each second, while one provider call hangs and the next is slow → one provider call at a time")
+    case.same([], [t for t in told if t.startswith("401")], "callers ask for a refresh each second, while one provider call hangs and the next is slow → no caller gets 401")
     case.same("200", broker.look(session).told, "a refresh call hangs, and then the next one is slow → the session is alive")
     refreshes_again(case, broker, session, 10, "a refresh call hangs, the next one is slow, and then the app refreshes at a provider with strict rotation → 200")
 

@@ -20,7 +20,7 @@ struct TunnelTests {
         return Coatcheck(broker: url, client: "ios", storage: storage, browser: browser, patience: patience)
     }
 
-    @Test("An app starts without a broker, or with a silent one → after two seconds the standing is unknown")
+    @Test("An app starts without a broker, or with a silent one → after two seconds, the client's standing is unknown")
     func start() async throws {
         let silence = try Silence()
         for url in [silence.url, try Stack.url("http://127.0.0.1:1")] {

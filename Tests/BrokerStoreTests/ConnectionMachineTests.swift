@@ -204,7 +204,7 @@ struct ConnectionMachineTests {
         }
     }
 
-    @Test("PostgreSQL reports an error code → its kind is repeat, reconnect, duplicate or refused")
+    @Test("PostgreSQL reports an error code → the store reads it as repeat, reconnect, duplicate or refused")
     func faults() {
         for (state, kind) in [
             ("40001", ServerFault.Kind.repeat), ("40P01", .repeat), ("08006", .reconnect), ("08P01", .reconnect),

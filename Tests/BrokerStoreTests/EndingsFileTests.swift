@@ -95,7 +95,9 @@ struct EndingsFileTests {
 
     // MARK: Contents
 
-    @Test("A user, operator or provider ends a session → the file has its digest, time and reason")
+    @Test(
+        "A user, operator or provider ends a session → the endings file has the session's digest, the time and the reason"
+    )
     func everyWay() async throws {
         try await with { place in
             let store = try await place.open()

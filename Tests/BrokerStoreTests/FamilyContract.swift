@@ -185,7 +185,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "A list of living sessions → without children; of ended sessions → with children; ending all others → own children stay",
+        "The list of living sessions → without children; of ended sessions → with them; all others are ended → own children stay",
         arguments: StoreEngine.allCases)
     func lists(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -643,7 +643,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "A replica ends sessions → the others know within 1.5 s; a replica loses its connection for notices → it reports the loss"
+        "A replica ends sessions → other replicas know within 1.5 s; a replica's connection for notices is lost → it reports this"
     )
     func notices() async throws {
         try await withReplicas(2, listening: true) { stores, url in

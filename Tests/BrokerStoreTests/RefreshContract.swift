@@ -195,7 +195,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A refresh's commit → stores tokens, facts and lifetimes, and leaves a value that is nil unchanged",
+        "A refresh's commit → stores tokens, facts and lifetimes; if one of these is nil, the stored value stays",
         arguments: StoreEngine.allCases)
     func commitDetails(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

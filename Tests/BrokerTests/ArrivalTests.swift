@@ -393,7 +393,7 @@ import Testing
     }
 
     @Test(
-        "The token answer of a login with `max_age`, `acr_values` and `claims` is lost → the replacement login demands the same"
+        "The token answer of a login with `max_age`, `acr_values` and `claims` is lost → the next login has the same demands"
     )
     func demands() async throws {
         let broker = try broker()

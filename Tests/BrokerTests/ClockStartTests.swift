@@ -113,7 +113,7 @@ import Testing
     }
 
     @Test(
-        "A start finds the clock behind the mark; it is then set 3 days past the mark → lapses are concluded; 8 days → in doubt",
+        "A process starts with a clock behind the mark; the clock is set 3 days past it → lapses concluded; 8 days → in doubt",
         .timeLimit(.minutes(1)))
     func caughtUp() async throws {
         let (broker, _) = try await first()

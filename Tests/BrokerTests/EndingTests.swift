@@ -146,7 +146,9 @@ import Testing
         _ = try await broker.useCases.resumeSession.resume(two.token)
     }
 
-    @Test("Two providers send logout tokens with the same id → both are accepted, the second not as a replay (SEC-67)")
+    @Test(
+        "Two providers send logout tokens with the same id → both are accepted; the second does not count as a replay (SEC-67)"
+    )
     func sameTokenIDElsewhere() async throws {
         let clock = TestClock()
         let other = ScriptedProvider(

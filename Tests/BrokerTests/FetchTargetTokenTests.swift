@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test(
-        "A new id_token with a wrong hash names another user → the session ends; it names the same user → it stays (SEC-59)"
+        "A new id_token with a wrong `at_hash` names another user → the session ends; it names the same user → it stays (SEC-59)"
     )
     func strangers() async throws {
         let script = ScriptedProvider.Script(refreshedSubject: .unverifiable("at_hash", subject: "user-2"))
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test(
-        "The store fails to record that a new token's user was checked → 503, but no further refresh; later checks skip the hash"
+        "The store fails to record that a new token's user was checked → 503, but no further refresh; later checks omit `at_hash`"
     )
     func unmarked() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("user-1")))

@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test(
-        "An upstream accepts each forced token until it expires → the pause between forced refreshes keeps its first length"
+        "An upstream accepts each token from a forced refresh until it expires → the pause between forced refreshes does not grow"
     )
     func accepting() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(600)))
@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test(
-        "An upstream refuses a token from an ordinary refresh → a forced refresh at once; it refuses that token, too → no refresh"
+        "An upstream refuses a token from an ordinary refresh → a forced refresh at once; it refuses this token, too → no refresh"
     )
     func ordinary() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(100)))
@@ -235,7 +235,7 @@ import Testing
     }
 
     @Test(
-        "A forced token is refused within a minute, and another replica has stored a newer one → all calls get the newer token"
+        "A forced refresh's token is refused within a minute, and another replica has a newer one → all calls get the newer one"
     )
     func refusedWithinThePause() async throws {
         let one = try TestBroker()

@@ -195,7 +195,7 @@ import Testing
     }
 
     @Test(
-        "A refresh token may have been sent twice, and then the next one is refused → the session ends with `refresh_lost`"
+        "A refresh token may have been sent twice, and then the next refresh is refused → the session ends with `refresh_lost`"
     )
     func versionBefore() async throws {
         let (broker, _, live) = try await expired()

@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(
-        "A provider has `own: device` → a session ends its own children, but not sessions of the merchant's other devices"
+        "A provider has `own: device` → a session ends its own children, but not the sessions of the user's other devices"
     )
     func children() async throws {
         let broker = try broker(own: .device)
@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test(
-        "A provider has `own: device`, and a merchant has the most allowed sessions → a login is refused, unless it replaces one"
+        "With `own: device`, a user has as many sessions as allowed → a login is refused, unless it replaces one of them"
     )
     func cap() async throws {
         let broker = try broker(own: .device, limit: 2)
@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test(
-        "An app asks for its access token → `client_not_allowed`; the client may hand out access tokens → the token and one event"
+        "An app asks for its access token → `client_not_allowed`; if the client may hand it out → the token, and one event"
     )
     func handOut() async throws {
         let closed = try broker(own: .subject)

@@ -253,7 +253,7 @@ import Testing
     }
 
     @Test(
-        "A known callback parameter is malformed or repeated, or any one has a control character → the refusal names it (SEC-11)",
+        "A callback parameter is malformed or repeated (known ones), or has a control character (any) → refused by name (SEC-11)",
         arguments: [
             ("code=%E9", "`code` has invalid UTF-8"), ("st%61te=%zz", "`state` has a broken percent-escape"),
             ("iss=https://a|b", "`iss` has a character that has to be percent-encoded"),

@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test(
-        "A refresh that took over a claim gets `invalid_grant` → it condemns only after the former owner had time to commit"
+        "A refresh took over a claim and gets `invalid_grant` → it condemns the session once the former owner had time to commit"
     )
     func takenOver() {
         run(

@@ -380,7 +380,7 @@ import Testing
     }
 
     @Test(
-        "A provider's 429 to a revocation has no time → its rows wait half a minute; the 429 names a day → its rows wait an hour"
+        "A revocation gets a 429 without a time → the provider's rows wait half a minute; the 429 names a day → they wait an hour"
     )
     func restTimes() {
         typealias Answer = RevocationSlots.Answer

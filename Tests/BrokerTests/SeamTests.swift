@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(
-        "The store fails while a shop's sessions are counted → the broker counts again, because the code is already spent"
+        "The store fails while a user's sessions are counted → the broker counts again, because the code is already spent"
     )
     func countedAgain() async throws {
         let store = InMemoryStore()

@@ -102,7 +102,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A step-up's code is sent before a second step-up's, but answered after it → the first step-up counts as the later one"
+        "The code of step-up A is sent before that of step-up B, and answered after it → A counts as the later step-up"
     )
     func answeredLast() async throws {
         let broker = try TestBroker()
@@ -197,7 +197,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A step-up returns another grant during a refresh → the former pair and the refresh's pair are revoked afterwards"
+        "A step-up returns another grant during a refresh → the former pair and the refresh's pair are revoked after the refresh"
     )
     func anotherGrant() async throws {
         let (broker, session, refreshed) = try await refreshing(nil)

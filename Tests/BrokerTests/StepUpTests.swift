@@ -60,7 +60,8 @@ struct StepUpTests {
     }
 
     @Test(
-        "A demand is reduced to its part for the sign-in → all of it except presence; it demands presence alone → nil")
+        "The sign-in's part of a demand → everything except presence; the sign-in's part of a demand for presence alone → nil"
+    )
     func ofSignIn() {
         let age = StepUpDemand(maximumAge: 300)
         #expect(age.ofSignIn == age && age.withPresence.ofSignIn == age)
@@ -73,7 +74,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A client's configured parameters demand more than a call → a step-up's demand is tightened, a first sign-in's stays"
+        "A client's configuration demands more than a call → a step-up must meet the stricter demand; a first sign-in, the call's"
     )
     func joining() throws {
         let session = try #require(Digest(Array(repeating: 7, count: 32)))

@@ -53,7 +53,7 @@ struct ProgressRateTests {
         #expect(kept > 69 * Self.second && kept <= 73 * Self.second, "\(kept)")
     }
 
-    @Test("A stream's lowest rate has extreme limits and times → no crash")
+    @Test("The lowest rate of a stream is checked with extreme limits and times → no crash")
     func odd() {
         var none = ProgressRate(bytesPerSecond: 1, window: 0, grace: -5)
         none.account(.max, at: 0)

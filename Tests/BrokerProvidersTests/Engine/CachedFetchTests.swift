@@ -89,7 +89,7 @@ struct CachedFetchTests {
     }
 
     @Test(
-        "A caller needs a newer document than its own, and the cached document is newer → the caller gets this, without a fetch"
+        "A caller needs a newer document than its own, and the cache has a newer one → the caller gets this one, without a fetch"
     )
     func older() async throws {
         let source = Source()

@@ -492,7 +492,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A client changes from certificate to key → a refreshed Bearer token keeps its mark as bound to the certificate"
+        "A certificate-bound client gets a DPoP setting → a refreshed Bearer token keeps its mark as bound to the certificate"
     )
     func switched() async throws {
         let authority = try TestAuthority()

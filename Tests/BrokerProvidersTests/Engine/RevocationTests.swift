@@ -103,7 +103,7 @@ struct RevocationTests {
     }
 
     @Test(
-        "The provider does not know the token → it counts as revoked",
+        "A provider answers a revocation that it does not know the token → the token counts as revoked",
         arguments: ["invalid_token", "unsupported_token_type"])
     func unknown(_ code: String) async throws {
         #expect(try await revoke(try RawServer { _ in .json(#"{"error":"\#(code)"}"#, status: 400) }) == nil)

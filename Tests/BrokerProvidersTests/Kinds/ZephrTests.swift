@@ -168,7 +168,9 @@ struct ZephrTests {
         }
     }
 
-    @Test("The sandbox's Zephr: account, log-out, registration with the cookie in the body, and probe → all succeed")
+    @Test(
+        "Account, log-out, registration with the cookie in the body, and the probe, at the sandbox's Zephr → all succeed"
+    )
     func wholeFlow() async throws {
         try await withSandbox { sandbox in
             try await with(settings(sandbox.baseURL + "/zephr")) { client in

@@ -76,7 +76,7 @@ struct DeadGrantPlaceTests {
     }
 
     @Test(
-        "A value of dead_grants at its configured place and with its configured status → a dead grant",
+        "An answer has a value of dead_grants at the configured place, with the configured status → a dead grant",
         arguments: [
             (400, #"{"success":false,"errors":[{"errorType":"invalid_grant","message":"m"}]}"#),
             (401, #"{"success":false,"errors":[{"errorType":"expired_token"},{"errorType":"invalid_grant"}]}"#),

@@ -64,7 +64,8 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "The client's tokens are not constrained → provider calls have no proof, and the stored records are unchanged")
+        "The client's tokens are not sender-constrained → provider calls have no proof, and the stored records are unchanged"
+    )
     func unbound() async throws {
         let broker = try broker(.init(), .off)
         let signedIn = try await broker.signIn()
@@ -369,7 +370,8 @@ struct BoundTokensTests {
     // MARK: The operator's view
 
     @Test(
-        "Operators list sessions → the list shows from the row whether tokens are bound; the user's own list does not")
+        "Operators list sessions → each entry shows whether its tokens are bound; in the user's own list, no entry does"
+    )
     func listed() async throws {
         func shown(_ broker: TestBroker, _ state: SessionState = .live) async throws -> [SenderConstraint?] {
             try await broker.useCases.adminSessions.list(.init(), state, cursor: nil).items.map(\.senderConstraint)

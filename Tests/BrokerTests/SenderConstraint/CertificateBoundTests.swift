@@ -62,7 +62,9 @@ struct CertificateBoundTests {
         #expect(throws: RecordFailure.self) { _ = try StoredTokens(record: Array(stored.record.prefix(6))) }
     }
 
-    @Test("The client's tokens are not constrained → records are unchanged, and another certificate causes no refresh")
+    @Test(
+        "The client's tokens are not sender-constrained → records are unchanged, and another certificate causes no refresh"
+    )
     func unbound() async throws {
         let broker = try broker("first", .off)
         let signedIn = try await broker.signIn()
@@ -173,7 +175,8 @@ struct CertificateBoundTests {
     }
 
     @Test(
-        "A refresh with the tokens' own certificate → `invalid_grant` ends the session, `unauthorized_client` does not")
+        "A refresh with the tokens' own certificate is refused → `invalid_grant` ends the session, `unauthorized_client` does not"
+    )
     func sameCertificate() async throws {
         for (code, first, reason) in [
             ("invalid_grant", ProblemCode.sessionEnded, EndReason.grantRevoked),

@@ -60,7 +60,7 @@ class Session(val json: JSONObject) {
     /** The session's key, or null for an unbound session. */
     val binding: Binding? = json.optJSONObject("binding")?.let { Binding(it.getString("jkt"), it.getString("evidence")) }
 
-    /** The class, the methods and the time of the last sign-in at the provider, if the provider sent them. */
+    /** The strength (`acr`), the methods (`amr`) and the time of the last sign-in at the provider, if the provider sent them. */
     val acr: String? = json.text("acr")
     val amr: List<String> = json.optJSONArray("amr")?.let { all -> (0 until all.length()).map { all.getString(it) } } ?: emptyList()
     val authenticatedAt: String? = json.text("authenticated_at")
@@ -117,20 +117,20 @@ sealed class Standing {
     class Unknown(val last: Session?) : Standing()
 }
 
-/** A demand on the strength and the age of the sign-in: the allowed classes (`acr`), and the largest age in seconds. */
+/** A demand on the strength and the age of the sign-in: the allowed values of its `acr`, and the largest age in seconds. */
 class StepUp(val acrValues: List<String>? = null, val maxAge: Long? = null) {
     internal constructor(json: JSONObject) : this(
         json.text("acr_values")?.split(" ")?.filter { it != "" }, if (json.isNull("max_age")) null else json.getLong("max_age"))
 
     internal fun toJson(): JSONObject = JSONObject().put("acr_values", acrValues?.joinToString(" ")).put("max_age", maxAge)
 
-    /** Whether a sign-in that meets this demand also meets the other one. */
+    /** Whether a sign-in that meets this demand also meets the demand [other]. */
     internal fun covers(other: StepUp): Boolean {
         val strong = other.acrValues == null || (acrValues != null && other.acrValues.containsAll(acrValues))
         return strong && (other.maxAge == null || (maxAge != null && maxAge <= other.maxAge))
     }
 
-    /** Returns the demand that meets both, or null if they share no class. */
+    /** Returns a demand that combines both demands, or null if no `acr` value meets both. */
     internal fun joined(other: StepUp): StepUp? {
         val classes = if (acrValues != null && other.acrValues != null) acrValues.filter { it in other.acrValues } else acrValues ?: other.acrValues
         return if (classes != null && classes.isEmpty()) null else StepUp(classes, if (maxAge != null && other.maxAge != null) minOf(maxAge, other.maxAge) else maxAge ?: other.maxAge)
@@ -199,7 +199,7 @@ class Listening {
 
     val stopped: Boolean get() = end.count == 0L
 
-    /** Stops it at once. */
+    /** Stops listening at once. */
     fun stop() {
         end.countDown()
         synchronized(this) { call }?.cancel()
@@ -278,8 +278,8 @@ private fun JSONArray.objects(): List<JSONObject> = (0 until length()).map { get
  */
 class Pass(val value: String, val received: Long, val lifetime: Double) {
     /**
-     * Whether it needs a renewal: in the last minute of its lifetime (or the last quarter, if that is shorter), and after the
-     * clock was set back.
+     * Whether the pass needs a renewal. It does in the last minute of its lifetime (or the last quarter, if that is shorter),
+     * and after the clock was set back.
      */
     internal fun isDue(now: Long): Boolean {
         val age = (now - received) / 1000.0
@@ -1301,7 +1301,7 @@ class Coatcheck(
 
     init { calls.user = user }
 
-    // Only tests set these two.
+    // Only tests set `now` and `gatheringMillis`.
     internal var now: () -> Long
         get() = calls.proofs.now
         set(value) { calls.proofs.now = value }
@@ -1531,9 +1531,9 @@ class Coatcheck(
     // ---- The user, the relay and the events -------------------------------------------------------------------------
 
     /**
-     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of these
-     * classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. If a request needs more
-     * than the running step-up, it gets the next one.
+     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of the
+     * `acrValues`, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. If a request needs
+     * more than the running step-up, it gets the next one.
      *
      * Throws a [Cancelled] if the user closes the page. Throws a [Problem] with `step_up_failed` (`required` and `got`) if
      * the sign-in is insufficient, or with `subject_mismatch` if another user signed in. After these errors, the session is

@@ -86,7 +86,7 @@ export interface Session {
     tokens: { expires_at: string | null; refreshable: boolean }
     /** The key of a bound session, as its thumbprint (RFC 7638). `evidence` is `pass` or `proof`. */
     binding?: { jkt: string; evidence: string } | null
-    /** The class, the methods and the time of the last sign-in at the provider, if the provider sent them. */
+    /** The strength (`acr`), the methods (`amr`) and the time of the last sign-in at the provider, if the provider sent them. */
     acr?: string | null
     amr?: string[]
     authenticated_at?: string | null
@@ -115,7 +115,7 @@ export interface Registration {
     fields: { name: string; type: string; required: boolean }[]
 }
 
-/** A demand on the strength and the age of the sign-in: the allowed classes (`acr`), and the largest age in seconds. */
+/** A demand on the strength and the age of the sign-in: the allowed values of its `acr`, and the largest age in seconds. */
 export interface StepUp { acrValues?: string[]; maxAge?: number }
 
 /** The outcome of a sign-in. */
@@ -298,13 +298,13 @@ function written(demand: StepUp | undefined): object | undefined {
     return demand && { acr_values: demand.acrValues?.join(' '), max_age: demand.maxAge }
 }
 
-/** Whether a sign-in that meets one demand also meets the other one. */
+/** Whether a sign-in that meets the demand `one` also meets the demand `other`. */
 function covers(one: StepUp, other: StepUp): boolean {
     const strong = !other.acrValues || (one.acrValues?.every(word => other.acrValues?.includes(word)) ?? false)
     return strong && (other.maxAge === undefined || (one.maxAge ?? Infinity) <= other.maxAge)
 }
 
-/** Returns the demand that meets both, or null if they share no class. */
+/** Returns a demand that combines both demands, or null if no `acr` value meets both. */
 function joined(one: StepUp, other: StepUp): StepUp | null {
     const acrValues = one.acrValues && other.acrValues ? one.acrValues.filter(word => other.acrValues?.includes(word)) : one.acrValues ?? other.acrValues
     if (acrValues?.length === 0) return null
@@ -594,7 +594,7 @@ class Turn {
     private isTaken = false
     private waiting: { begin: () => void; fail: (error: unknown) => void }[] = []
 
-    /** Does the work when its turn comes. If the caller is aborted before, it stops waiting at once. */
+    /** Does the work when its turn comes. If `signal` is aborted before, the call fails at once. */
     async taken<Value>(work: () => Promise<Value>, signal?: AbortSignal): Promise<Value> {
         if (signal?.aborted) throw reasonOf(signal)
         if (this.isTaken) await this.wait(signal)
@@ -908,13 +908,13 @@ function isDue(pass: { received: number; lifetime: number }): boolean {
 interface Call {
     query?: string
     body?: unknown
-    /** The session token of the call. The default is the stored token, and null sends the call without one. */
+    /** The session token of the call. The default is the stored token. With null, the call has no session token. */
     as?: string | null
     /** The evidence. The default is `session`. */
     evidence?: Evidence
     /** The stored credentials from before the sign-out. */
     before?: Credentials
-    /** Whether the call asks for a nonce, by sending a proof without one. */
+    /** Whether the call sends a proof that has no nonce, so that the broker answers with one. */
     asksForNonce?: boolean
     /** Whether the call registers the presence key. */
     registers?: boolean
@@ -1705,8 +1705,8 @@ export class Coatcheck {
 
     /**
      * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of
-     * these classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. A caller that
-     * needs more than the current one gets the next.
+     * the `acrValues`, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. If a request
+     * needs more than the running step-up, it gets the next one.
      *
      * Throws a `Cancelled` if the user closes the page. Throws a `Problem` with `step_up_failed` (`required` and `got`) if
      * the sign-in is insufficient, or with `subject_mismatch` if another user signed in. After these errors, the session is

@@ -40,7 +40,7 @@ class Coatcheck(
 
     init { calls.user = user }
 
-    // Only tests set these two.
+    // Only tests set `now` and `gatheringMillis`.
     internal var now: () -> Long
         get() = calls.proofs.now
         set(value) { calls.proofs.now = value }
@@ -270,9 +270,9 @@ class Coatcheck(
     // ---- The user, the relay and the events -------------------------------------------------------------------------
 
     /**
-     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of these
-     * classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. If a request needs more
-     * than the running step-up, it gets the next one.
+     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of the
+     * `acrValues`, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. If a request needs
+     * more than the running step-up, it gets the next one.
      *
      * Throws a [Cancelled] if the user closes the page. Throws a [Problem] with `step_up_failed` (`required` and `got`) if
      * the sign-in is insufficient, or with `subject_mismatch` if another user signed in. After these errors, the session is

@@ -10,8 +10,8 @@ import org.json.JSONObject
  */
 class Pass(val value: String, val received: Long, val lifetime: Double) {
     /**
-     * Whether it needs a renewal: in the last minute of its lifetime (or the last quarter, if that is shorter), and after the
-     * clock was set back.
+     * Whether the pass needs a renewal. It does in the last minute of its lifetime (or the last quarter, if that is shorter),
+     * and after the clock was set back.
      */
     internal fun isDue(now: Long): Boolean {
         val age = (now - received) / 1000.0

@@ -26,7 +26,7 @@ class Session(val json: JSONObject) {
     /** The session's key, or null for an unbound session. */
     val binding: Binding? = json.optJSONObject("binding")?.let { Binding(it.getString("jkt"), it.getString("evidence")) }
 
-    /** The class, the methods and the time of the last sign-in at the provider, if the provider sent them. */
+    /** The strength (`acr`), the methods (`amr`) and the time of the last sign-in at the provider, if the provider sent them. */
     val acr: String? = json.text("acr")
     val amr: List<String> = json.optJSONArray("amr")?.let { all -> (0 until all.length()).map { all.getString(it) } } ?: emptyList()
     val authenticatedAt: String? = json.text("authenticated_at")
@@ -83,20 +83,20 @@ sealed class Standing {
     class Unknown(val last: Session?) : Standing()
 }
 
-/** A demand on the strength and the age of the sign-in: the allowed classes (`acr`), and the largest age in seconds. */
+/** A demand on the strength and the age of the sign-in: the allowed values of its `acr`, and the largest age in seconds. */
 class StepUp(val acrValues: List<String>? = null, val maxAge: Long? = null) {
     internal constructor(json: JSONObject) : this(
         json.text("acr_values")?.split(" ")?.filter { it != "" }, if (json.isNull("max_age")) null else json.getLong("max_age"))
 
     internal fun toJson(): JSONObject = JSONObject().put("acr_values", acrValues?.joinToString(" ")).put("max_age", maxAge)
 
-    /** Whether a sign-in that meets this demand also meets the other one. */
+    /** Whether a sign-in that meets this demand also meets the demand [other]. */
     internal fun covers(other: StepUp): Boolean {
         val strong = other.acrValues == null || (acrValues != null && other.acrValues.containsAll(acrValues))
         return strong && (other.maxAge == null || (maxAge != null && maxAge <= other.maxAge))
     }
 
-    /** Returns the demand that meets both, or null if they share no class. */
+    /** Returns a demand that combines both demands, or null if no `acr` value meets both. */
     internal fun joined(other: StepUp): StepUp? {
         val classes = if (acrValues != null && other.acrValues != null) acrValues.filter { it in other.acrValues } else acrValues ?: other.acrValues
         return if (classes != null && classes.isEmpty()) null else StepUp(classes, if (maxAge != null && other.maxAge != null) minOf(maxAge, other.maxAge) else maxAge ?: other.maxAge)
@@ -165,7 +165,7 @@ class Listening {
 
     val stopped: Boolean get() = end.count == 0L
 
-    /** Stops it at once. */
+    /** Stops listening at once. */
     fun stop() {
         end.countDown()
         synchronized(this) { call }?.cancel()

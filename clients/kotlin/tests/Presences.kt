@@ -14,7 +14,7 @@ import okhttp3.RequestBody
 import org.json.JSONArray
 import org.json.JSONObject
 
-/** A key that asks for its user. The user may be slow or refuse. */
+/** A key that asks its user before each signature. The user may be slow or refuse. */
 private class AskingKey : PlatformProofKey() {
     val inner = SoftwareKey()
     val prompts = AtomicInteger()
@@ -53,7 +53,7 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
     private fun paid() = calls().filter { it.getString("path") == path }
     private fun shown() = paid().map { if (it.isNull("presence")) null else it.getString("presence") }
 
-    /** A device with a key that asks for its user. */
+    /** A device whose key asks its user before each signature. */
     private inner class Device(client: String = "bound", age: Int = 0, registers: Boolean = true, steps: Boolean = false) {
         val asking = AskingKey()
         val browser = StepUpBrowser("pia")

@@ -10,13 +10,13 @@ import { Evidence, Mending, Proofs } from './evidence'
 export interface Call {
     query?: string
     body?: unknown
-    /** The session token of the call. The default is the stored token, and null sends the call without one. */
+    /** The session token of the call. The default is the stored token. With null, the call has no session token. */
     as?: string | null
     /** The evidence. The default is `session`. */
     evidence?: Evidence
     /** The stored credentials from before the sign-out. */
     before?: Credentials
-    /** Whether the call asks for a nonce, by sending a proof without one. */
+    /** Whether the call sends a proof that has no nonce, so that the broker answers with one. */
     asksForNonce?: boolean
     /** Whether the call registers the presence key. */
     registers?: boolean

@@ -316,8 +316,8 @@ export class Coatcheck {
 
     /**
      * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of
-     * these classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. A caller that
-     * needs more than the current one gets the next.
+     * the `acrValues`, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. If a request
+     * needs more than the running step-up, it gets the next one.
      *
      * Throws a `Cancelled` if the user closes the page. Throws a `Problem` with `step_up_failed` (`required` and `got`) if
      * the sign-in is insufficient, or with `subject_mismatch` if another user signed in. After these errors, the session is

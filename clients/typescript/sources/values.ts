@@ -25,7 +25,7 @@ export interface Session {
     tokens: { expires_at: string | null; refreshable: boolean }
     /** The key of a bound session, as its thumbprint (RFC 7638). `evidence` is `pass` or `proof`. */
     binding?: { jkt: string; evidence: string } | null
-    /** The class, the methods and the time of the last sign-in at the provider, if the provider sent them. */
+    /** The strength (`acr`), the methods (`amr`) and the time of the last sign-in at the provider, if the provider sent them. */
     acr?: string | null
     amr?: string[]
     authenticated_at?: string | null
@@ -54,7 +54,7 @@ export interface Registration {
     fields: { name: string; type: string; required: boolean }[]
 }
 
-/** A demand on the strength and the age of the sign-in: the allowed classes (`acr`), and the largest age in seconds. */
+/** A demand on the strength and the age of the sign-in: the allowed values of its `acr`, and the largest age in seconds. */
 export interface StepUp { acrValues?: string[]; maxAge?: number }
 
 /** The outcome of a sign-in. */
@@ -237,13 +237,13 @@ export function written(demand: StepUp | undefined): object | undefined {
     return demand && { acr_values: demand.acrValues?.join(' '), max_age: demand.maxAge }
 }
 
-/** Whether a sign-in that meets one demand also meets the other one. */
+/** Whether a sign-in that meets the demand `one` also meets the demand `other`. */
 export function covers(one: StepUp, other: StepUp): boolean {
     const strong = !other.acrValues || (one.acrValues?.every(word => other.acrValues?.includes(word)) ?? false)
     return strong && (other.maxAge === undefined || (one.maxAge ?? Infinity) <= other.maxAge)
 }
 
-/** Returns the demand that meets both, or null if they share no class. */
+/** Returns a demand that combines both demands, or null if no `acr` value meets both. */
 export function joined(one: StepUp, other: StepUp): StepUp | null {
     const acrValues = one.acrValues && other.acrValues ? one.acrValues.filter(word => other.acrValues?.includes(word)) : one.acrValues ?? other.acrValues
     if (acrValues?.length === 0) return null

@@ -40,7 +40,7 @@ export class Turn {
     private isTaken = false
     private waiting: { begin: () => void; fail: (error: unknown) => void }[] = []
 
-    /** Does the work when its turn comes. If the caller is aborted before, it stops waiting at once. */
+    /** Does the work when its turn comes. If `signal` is aborted before, the call fails at once. */
     async taken<Value>(work: () => Promise<Value>, signal?: AbortSignal): Promise<Value> {
         if (signal?.aborted) throw reasonOf(signal)
         if (this.isTaken) await this.wait(signal)

@@ -21,7 +21,7 @@ function keys() {
     return kept
 }
 
-/** A key that asks for its user. The user may be slow or refuse. */
+/** A key that asks its user before each signature. The user may be slow or refuse. */
 class AskingKey extends WebCryptoKey {
     prompts = 0
     now = 0

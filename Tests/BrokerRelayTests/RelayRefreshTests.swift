@@ -54,7 +54,7 @@ struct RelayRefreshTests {
     }
 
     @Test(
-        "A 401 answers a long stream, or has no challenge for a POST → passed on; it has one for a short POST → a repeat (SEC-60)"
+        "A long stream gets 401, or a POST without a challenge → passed on; a short POST gets a challenge → repeated (SEC-60)"
     )
     func noReplay() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in

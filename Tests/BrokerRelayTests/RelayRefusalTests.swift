@@ -26,7 +26,7 @@ struct RelayRefusalTests {
     }
 
     @Test(
-        "A session has another provider or client than the upstream's → its call is refused before its token is read (SEC-72)"
+        "A session is of another provider or client than the upstream's → refused before an access token is read (SEC-72)"
     )
     func wrongSession() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9", clients: ["ios"]) { (fixture) async throws in

@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test("A fault for one request of one client → this client gets it one time, and other clients never")
+    @Test("A fault for one request of one client → this client gets the fault one time, and other clients never")
     func matching() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

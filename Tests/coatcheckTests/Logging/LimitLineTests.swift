@@ -31,7 +31,7 @@ struct LimitLineTests {
     }
 
     @Test(
-        "An address is over its limit → a line a minute; 5,000 addresses are → lines for 64, one line for the rest (SEC-115)"
+        "An address is over its limit → one log line a minute; 5,000 are → one for each of 64, one for the rest (SEC-115)"
     )
     func limits() {
         let lines = Lines()

@@ -187,7 +187,7 @@ struct ReloadTests {
     }
 
     @Test(
-        "A reload hangs while it reads its file → a log line, and later reloads work; the reading ends at last → it is not used"
+        "A reload hangs at its file → a log line, and later reloads work; the reading ends at last → its result is dropped"
     )
     func hanging() async throws {
         let gate = DispatchSemaphore(value: 0)

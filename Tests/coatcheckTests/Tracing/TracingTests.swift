@@ -132,7 +132,7 @@ struct TracingTests {
     }
 
     @Test(
-        "100 spans exceed the exporter's queue → these spans are dropped and counted; the collector is unreachable → likewise"
+        "100 spans exceed the exporter's queue, or the collector is unreachable → the spans are dropped and counted"
     )
     func bounded() async throws {
         let metrics = MetricsRegistry()

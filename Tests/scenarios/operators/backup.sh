@@ -163,7 +163,7 @@ start_broker
 JAR= get /v1/session -b "coatcheck=$kept_session"
 expect_status 200 "session from SQLite, after the store copy to PostgreSQL → alive"
 JAR= request POST /v1/session/refresh -b "coatcheck=$kept_session"
-expect_status 200 "refresh of this session on PostgreSQL, after the store copy → 200"
+expect_status 200 "refresh of a session from SQLite on PostgreSQL, after the store copy → 200"
 backup "$copies/postgresql.db"
 matches '^1 .*404' "$RUN $(cat "$work/out")" "coatcheck backup on PostgreSQL → refused with 404"
 run store copy "${configuration[@]}" --to "sqlite:$work/data/back.db"
@@ -177,5 +177,5 @@ start_broker
 JAR= get /v1/session -b "coatcheck=$kept_session"
 expect_status 200 "session from PostgreSQL, after the store copy back to SQLite → alive"
 JAR= request POST /v1/session/refresh -b "coatcheck=$kept_session"
-expect_status 200 "refresh of this session on SQLite, after the store copy back → 200"
+expect_status 200 "refresh of a session from PostgreSQL on SQLite, after the store copy back → 200"
 finish

@@ -184,16 +184,16 @@ import() { post /v1/sessions "{\"provider\":\"clever\",\"client\":\"$1\",\"token
 secret=$(random_token)
 sandbox DELETE /requests
 import web at-x "$secret"
-expect_problem 403 client_not_allowed "Clever import by a client whose configuration lacks import_tokens"
+expect_problem 403 client_not_allowed "import of a Clever token by a client whose configuration lacks import_tokens"
 import ios at-x "$secret" '"refresh_token":"rt-x"'
-expect_problem 400 invalid_request "Clever import with a refresh token, although Clever never issues one"
+expect_problem 400 invalid_request "import of a Clever token with a refresh token, although Clever never issues refresh tokens"
 same 0 "$(calls clever/tokeninfo)" "two imports of Clever tokens that the broker itself refuses → no tokeninfo call at Clever"
 import ios at-invented "$secret"
-expect_problem 400 code_rejected "Clever import of an invented access token"
+expect_problem 400 code_rejected "import of an invented Clever token"
 clever_token other-app
 import ios "$TOKEN" "$(random_token)"
-expect_problem 400 code_rejected "Clever import of another application's access token"
-same "0 0" "$(calls clever/me) $(calls clever/users)" "import of a Clever token of another application → the broker reads no user data at Clever"
+expect_problem 400 code_rejected "import of a Clever token that another application got"
+same "0 0" "$(calls clever/me) $(calls clever/users)" "import of a Clever token that another application got → the broker reads no user data at Clever"
 clever_token ios-0001
 import ios "$TOKEN" "$secret"
 expect_status 201 "an app imports the access token that it got from Clever → a session"
@@ -202,9 +202,9 @@ expect_json .tokens.refreshable false "session from an imported access token →
 same "$(json .tokens.expires_at)" "$(json .expires_at)" "session from an imported access token → expires together with this token"
 handle=$(json .handle)
 import ios "$TOKEN" "$secret"
-expect_json .handle "$handle" "Clever import repeated with the same login_token → the same session"
+expect_json .handle "$handle" "import of a Clever token, repeated with the same login_token → the same session"
 import ios "$TOKEN" "$(random_token)"
-expect_problem 409 code_already_used "Clever import of a token that was already imported with another login_token"
+expect_problem 409 code_already_used "import of a Clever token that was already imported with another login_token"
 get /v1/relay/clever-api/v3.0/me
 expect_status 200 "relay call of a session from an imported access token → 200"
 

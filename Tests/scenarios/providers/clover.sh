@@ -66,7 +66,7 @@ import="{\"provider\":\"clover\",\"client\":\"ios\",\"tokens\":{\"access_token\"
 secret=$(random_token)
 sandbox DELETE /requests
 post /v1/sessions "${import/\"rt-/\"rt-invented-},\"login_token\":\"$(random_token)\"}"
-expect_problem 400 code_rejected "Clover import of a refresh token that Clover does not know"
+expect_problem 400 code_rejected "import of a refresh token that Clover does not know"
 post /v1/sessions "$import,\"login_token\":\"$secret\"}"
 expect_status 201 "an app imports the tokens that it got from Clover → a session"
 sandbox GET '/requests?provider=clover'
@@ -75,12 +75,12 @@ same AFAKE0001 "$(jq -r '.[1].body | fromjson.client_id' "$work/control")" "impo
 expect_json .subject "$(url_value merchant_id "$CALLBACK")" "session from imported tokens → its subject is the merchant id"
 handle=$(json .handle)
 post /v1/sessions "$import,\"login_token\":\"$secret\"}"
-expect_json .handle "$handle" "Clover import repeated with the same login_token → the same session"
-same 2 "$(calls clover/refresh)" "Clover import repeated with the same login_token → no further refresh call"
+expect_json .handle "$handle" "import of Clover tokens, repeated with the same login_token → the same session"
+same 2 "$(calls clover/refresh)" "import of Clover tokens, repeated with the same login_token → no further refresh call"
 post /v1/sessions "$import,\"login_token\":\"$(random_token)\"}"
-expect_problem 409 code_already_used "Clover import of tokens that were already imported with another login_token"
+expect_problem 409 code_already_used "import of Clover tokens that were already imported with another login_token"
 post /v1/sessions "${import/\"ios\"/\"web\"}}"
-expect_problem 403 client_not_allowed "Clover import by a client whose configuration lacks import_tokens"
+expect_problem 403 client_not_allowed "import of Clover tokens by a client whose configuration lacks import_tokens"
 
 step "6. Migration: a legacy token without an expiry is exchanged for a token pair"
 device legacy-phone

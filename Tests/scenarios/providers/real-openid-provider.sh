@@ -50,7 +50,7 @@ expect_json .identity.email ana@example.org "public client's session → its ide
 expect_json .tokens.refreshable true "public client's session → refreshable"
 handle=$(json .handle)
 get /v1/session
-expect_status 200 "app looks at its session → 200"
+expect_status 200 "app reads its session → 200"
 forward "$CALLBACK"
 expect_status 201 "public client's callback forwarded a second time → 201"
 expect_json .handle "$handle" "public client's callback forwarded a second time → the same session handle"

@@ -15,7 +15,7 @@ expect_status 201 "second cash register signs in as the same merchant → a sess
 get /v1/sessions
 same 1 "$(jq '.items | length' "$work/body")" "cash register lists its sessions while the merchant's other cash register is signed in → only this register's session"
 request DELETE "/v1/sessions/$first"
-expect_problem 404 not_found "cash register ends the session of another one by the session's handle"
+expect_problem 404 not_found "cash register ends another register's session by the session's handle"
 request DELETE '/v1/sessions?except=current'
 expect_status 204 "cash register ends all its other sessions → 204"
 device till-1

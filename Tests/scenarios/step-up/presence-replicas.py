@@ -77,7 +77,7 @@ def changes(case, user, first, others):
         case.same((200, version), (answer.status, (answer.json or {}).get("version")), f"{sentence} → the answer has the session's next version")
         for (name, asked), future in watching.items():
             took = future.result(60) - answered
-            case.verdict(took < 1, f"{sentence} → replica {name} shows the change {max(took, 0):.2f}  s later ({asked})", f"{took}")
+            case.verdict(took < 1, f"{sentence} → replica {name} shows the change {max(took, 0):.2f} s later ({asked})", f"{took}")
 
 
 def replicas(case):
@@ -132,7 +132,7 @@ def replicas(case):
 
         before, presence = upstream.count, user.presence("GET", PAY)
         fields = {"Coatcheck_Pass": user.phone.held_pass, "Coatcheck_Presence": presence}
-        case.same(200, brokers[2].call("GET", "/v1/session", user.session, Coatcheck_Pass=user.phone.held_pass).status, "a replica returns a session, and so has the session in its cache → 200")
+        case.same(200, brokers[2].call("GET", "/v1/session", user.session, Coatcheck_Pass=user.phone.held_pass).status, "a replica returns a session, which is then in the replica's cache → 200")
         database.do("away")
         answer = brokers[2].call("GET", PAY, user.session, **fields)
         case.same(("503 store_unavailable", before), (told(answer), upstream.count), "the store is unavailable, and a replica with the session in its cache gets a payment → 503, and zero calls at the upstream")

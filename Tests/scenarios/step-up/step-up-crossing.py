@@ -129,7 +129,7 @@ def bound(case):
     body, cookie = begin()
     answer = phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)
     case.same(("200", "mfa", phone.thumbprint), (told(answer), answer.json["acr"], answer.json["binding"]["jkt"]), "the forward of a bound session's step-up, with a proof by the session's key → 200, and the session keeps this key")
-    case.same(200, phone.call("GET", "/v1/session", session).status, "a look at the bound session after its step-up → 200")
+    case.same(200, phone.call("GET", "/v1/session", session).status, "a read of the bound session after its step-up → 200")
 
 
 CASES = {

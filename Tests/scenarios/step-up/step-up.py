@@ -155,7 +155,7 @@ def acceptances(case):
     bearer = broker.sign_in(client="android")
     answer = Login(broker, bearer, MFA, bearer=True).sign_in().forward()
     case.same(("200", False), (told(answer), "session_token" in answer.json), "a step-up of a bearer session → 200, without a new session token")
-    case.same(200, broker.call("GET", "/v1/session", Authorization=f"Bearer {bearer}").status, "a look at the bearer session with its token after the step-up → 200")
+    case.same(200, broker.call("GET", "/v1/session", Authorization=f"Bearer {bearer}").status, "a read of the bearer session with its token after the step-up → 200")
 
 
 class Upstream:

@@ -165,8 +165,8 @@ def nobody_elses(case):
     form = (f"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token={session}"
             "&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Aaccess_token")
     answer = broker.call("POST", "/v1/token", body=form, Authorization=f"Bearer {BACKEND}", Content_Type="application/x-www-form-urlencoded")
-    case.same("400 invalid_request", answer.told, "backend's token exchange for a bound session, without the address of its call → refused")
-    case.same("invalid_target", answer.json.get("error"), "backend's token exchange for a bound session, without the address of its call → the error is invalid_target")
+    case.same("400 invalid_request", answer.told, "backend's token exchange for a bound session, without dpop_htm and dpop_htu → refused")
+    case.same("invalid_target", answer.json.get("error"), "backend's token exchange for a bound session, without dpop_htm and dpop_htu → the error is invalid_target")
     broker.configure(providers={"oidc": {"sender_constrained": "off"}})
     broker.restart()
     case.same("200", broker.refresh(session).told, "`sender_constrained` is turned off → a refresh of a bound session is 200")
@@ -213,11 +213,11 @@ def upstreams_and_backends(case):
         return broker.call(
             "POST", "/v1/token", body=form + more, Authorization=f"Bearer {BACKEND}", Content_Type="application/x-www-form-urlencoded")
 
-    case.same("invalid_target", exchange().json["error"], "backend's token exchange without the address of its call → invalid_target")
+    case.same("invalid_target", exchange().json["error"], "backend's token exchange without dpop_htm and dpop_htu → invalid_target")
     address = f"{sandbox.url}/api/private/echo"
     nonce = call(address).fields["DPoP-Nonce"]
     answer = exchange(f"&dpop_htm=GET&dpop_htu={address}&dpop_nonce={nonce}")
-    case.same("DPoP", answer.json.get("token_type"), "backend's token exchange with the address of its call → a token of type DPoP")
+    case.same("DPoP", answer.json.get("token_type"), "backend's token exchange with dpop_htm and dpop_htu of the backend's call → a token of type DPoP")
     made = {"Authorization": f"DPoP {answer.json.get('access_token')}", "DPoP": answer.json.get("dpop_proof", "")}
     case.same(200, call(address, **made).status, "backend calls the API with the proof from its token exchange → 200")
     case.same(401, call(address, **made).status, "backend calls the API a second time with the same proof → 401")

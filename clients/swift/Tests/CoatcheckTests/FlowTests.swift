@@ -60,7 +60,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A user refuses, another device has the callback, a provider or state is unknown → the broker's problem is thrown"
+            "A user refuses, another device has the callback, or the provider is unknown → the broker's problem is thrown"
         )
         func refusals() async throws {
             let stack = try await Stack.shared.value

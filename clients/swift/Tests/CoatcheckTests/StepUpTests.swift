@@ -34,7 +34,7 @@ struct DemandTests {
         for (one, other, joined) in table { #expect(one.joined(other) == joined, "\(one) \(other)") }
     }
 
-    @Test("A demand is encoded and decoded → it has the form of the API")
+    @Test("A demand is encoded as JSON and decoded → the API's members `acr_values` and `max_age`, and the same demand")
     func coding() throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys

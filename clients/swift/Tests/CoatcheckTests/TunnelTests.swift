@@ -121,7 +121,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "The provider list, an access token for an SDK, a native code → each works; the client may not use it → refused"
+            "The provider list, an SDK's token, a native code → each works if the client may use it, and is refused otherwise"
         )
         func more() async throws {
             let stack = try await Stack.shared.value

@@ -14,8 +14,8 @@ package enum RequestHeaderRules {
 
     /// The field names that no configuration can allow.
     ///
-    /// Most of the names are credentials, framing and hop-by-hop fields. Of the other names, upstreams or proxies trust
-    /// some, and the rest would bypass the allow-list.
+    /// Most of the names are credentials, framing and hop-by-hop fields. Upstreams or proxies trust some of the other names,
+    /// such as `X-Real-IP`. Others, such as `X-HTTP-Method`, would bypass the allow-list of methods and paths.
     private static let reserved: Set<String> = [
         "authorization", "cookie", "cookie2", "host", "connection", "keep-alive", "te", "trailer", "transfer-encoding",
         "upgrade", "http2-settings", "content-length", "expect", "via", "forwarded", "x-real-ip", "x-request-id",

@@ -30,7 +30,7 @@ enum OriginalRequest {
             return "\(scheme)://\(host)\(uri)"
         }
 
-        /// The address of the original request from `X-Original-URL`, which contains all of it.
+        /// The address of the original request from `X-Original-URL`, which contains the whole address.
         ///
         /// Throws if another program could find a different host, or a different end of the path, in the field.
         func originalURL() throws(BrokerProblem) -> String? {

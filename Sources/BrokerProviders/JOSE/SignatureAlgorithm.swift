@@ -1,7 +1,7 @@
 /// An asymmetric JWS algorithm (RFC 7518, RFC 8037).
 ///
-/// Two algorithms are left out (SEC-25): `none`, because anyone could make such a token; and HMAC, because the client itself
-/// could.
+/// Two algorithms are left out (SEC-25): `none`, because anyone could make such a token; and HMAC, because the client, which
+/// knows the secret, could.
 package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     case rs256 = "RS256"
     case rs384 = "RS384"

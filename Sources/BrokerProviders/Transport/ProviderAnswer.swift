@@ -90,8 +90,8 @@ extension ProviderAnswer {
 
     /// Whether the answer refuses a DPoP proof because of its nonce.
     ///
-    /// Servers use any of three statuses. They put the error into the body or into one of several `WWW-Authenticate`
-    /// challenges.
+    /// Servers refuse the nonce with status 400, 401 or 403. They put the error into the body or into one of several
+    /// `WWW-Authenticate` challenges.
     var asksForNonce: Bool {
         guard [400, 401, 403].contains(status) else { return false }
         if object?["error"]?.string?.lowercased() == "use_dpop_nonce" { return true }

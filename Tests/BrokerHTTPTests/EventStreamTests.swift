@@ -48,7 +48,9 @@ struct EventStreamTests {
         try HTTPHarness(time: time) { configuration, _ in configuration.limits.eventHeartbeat = .milliseconds(20) }
     }
 
-    @Test("A session lapses → its event stream ends with the reason", .timeLimit(.minutes(1)))
+    @Test(
+        "A session lapses → its event stream ends with `session_ended` and the reason `idle_expired`",
+        .timeLimit(.minutes(1)))
     func lapse() async throws {
         let time = TestClock()
         let harness = try harness(time)

@@ -56,7 +56,9 @@ struct PeerPolicyTests {
         #expect(try policies("127.0.0.1", publicURL: "http://localhost:8080") == ["127.0.0.1/128: - - -"])
     }
 
-    @Test("Three networks open all connections that they may → a quarter of all connections is left for others")
+    @Test(
+        "Three networks open as many connections as their limits allow → a quarter of all connections is left for others"
+    )
     func quarter() throws {
         let configuration = HTTPConfiguration(publicURL: "https://auth.example.com")
         let ledger = PeerLedger(policies: PeerPolicy.each(configuration, ofAll: 400))

@@ -46,7 +46,7 @@ struct PassedSocketsTests {
     ]
 
     @Test(
-        "LISTEN_FDS, LISTEN_PID or LISTEN_FDNAMES is malformed, missing or for another process → refused with the reason",
+        "LISTEN_FDS, LISTEN_PID or LISTEN_FDNAMES is malformed, missing or for another process → an error names the fault",
         arguments: refused)
     func refuses(_ row: Refused) {
         do {

@@ -64,19 +64,19 @@ step "Logins: one customer's /56"
 start_stack "$work/networks.yaml"
 client logins --networks 2001:db8:1::/56 --each 8 >"$work/out"
 echo "#   $(cat "$work/out")"
-same 256 "$(pending_rows)" "more logins are started from one /56 than a /56 may have → 256 are pending"
-signs_in 2001:db8:2::1 "user of another network, while a /56 has as many pending logins as it may → signs in at once"
-signs_in 2001:db8:1:100::1 "user of the next /56, while a /56 has as many pending logins as it may → signs in at once"
+same 256 "$(pending_rows)" "more logins are started from one /56 than its limit allows → 256 are pending"
+signs_in 2001:db8:2::1 "user of another network, while a /56 has as many pending logins as its limit allows → signs in at once"
+signs_in 2001:db8:1:100::1 "user of the next /56, while a /56 has as many pending logins as its limit allows → signs in at once"
 
 step "Logins: one /48 after the other"
 fresh
 for site in 1 2 3; do
     client logins --networks "2001:db8:$site::/56,2001:db8:$site:100::/56,2001:db8:$site:200::/56" --each 2 >"$work/out"
     echo "#   2001:db8:$site::/48: $(cat "$work/out")"
-    same $((500 * site)) "$(pending_rows)" "more logins are started from each of $site /48 network(s) than a /48 may have → 500 are pending for each"
-    signs_in 2001:db8:99::1 "user of another network, while $site /48 network(s) have as many pending logins as they may → signs in at once"
+    same $((500 * site)) "$(pending_rows)" "more logins are started from each of $site /48 network(s) than a /48's limit allows → 500 are pending for each"
+    signs_in 2001:db8:99::1 "user of another network, while $site /48 network(s) have as many pending logins as their limit allows → signs in at once"
 done
-same 429 "$(client user --address 2001:db8:1:300::1 | jq .status)" "start of a login from another /56 of a /48 that has as many pending logins as it may → 429"
+same 429 "$(client user --address 2001:db8:1:300::1 | jq .status)" "start of a login from another /56 of a /48 that has as many pending logins as its limit allows → 429"
 
 step "Connections: one /56, then one /48, then three"
 fresh
@@ -90,20 +90,20 @@ occupy() {
     echo "#   $2: $(cat "$work/$1")"
 }
 occupy line 2001:db8:1::/57 16
-same 384 "$(jq .standing "$work/line")" "more connections are opened from one /56 than a /56 may have → 384 stay open"
-signs_in 2001:db8:2::1 "user of another network, while a /56 has as many connections as it may → signs in"
+same 384 "$(jq .standing "$work/line")" "more connections are opened from one /56 than its limit allows → 384 stay open"
+signs_in 2001:db8:2::1 "user of another network, while a /56 has as many connections as its limit allows → signs in"
 occupy network 2001:db8:1:100::/57,2001:db8:1:200::/57 8
-same 512 "$(jq .standing "$work/network")" "a /56 has as many connections as it may, and many more come from two other /56 of its /48 → 512 of these stay open"
-signs_in 2001:db8:2::1 "user of another network, while a /48 has as many connections as it may → signs in"
+same 512 "$(jq .standing "$work/network")" "a /56 has as many connections as its limit allows, and many more come from two other /56 of its /48 → 512 of these stay open"
+signs_in 2001:db8:2::1 "user of another network, while a /48 has as many connections as its limit allows → signs in"
 occupy second 2001:db8:5::/57,2001:db8:5:100::/57,2001:db8:5:200::/57 8
 occupy third 2001:db8:6::/57,2001:db8:6:100::/57,2001:db8:6:200::/57 8
-same "896 896" "$(jq .standing "$work/second") $(jq .standing "$work/third")" "one /48 has as many connections as it may, and many more come from two other /48 → 896 of each stay open"
-signs_in 2001:db8:2::1 "user of another network, while three /48 have as many connections as they may → signs in"
+same "896 896" "$(jq .standing "$work/second") $(jq .standing "$work/third")" "one /48 has as many connections as its limit allows, and many more come from two other /48 → 896 of each stay open"
+signs_in 2001:db8:2::1 "user of another network, while three /48 have as many connections as their limits allow → signs in"
 curl -s "$MANAGEMENT/metrics" >"$work/metrics"
-same 1 "$(grep -c '^coatcheck_connections 2688$' "$work/metrics")" "metrics while three /48 have as many connections as they may → count 2688: $(grep '^coatcheck_connections ' "$work/metrics")"
-same 1 "$(grep -c '^coatcheck_connections_max 4000$' "$work/metrics")" "metrics while three /48 have as many connections as they may → coatcheck_connections_max is 4000"
+same 1 "$(grep -c '^coatcheck_connections 2688$' "$work/metrics")" "metrics while three /48 have as many connections as their limits allow → count 2688: $(grep '^coatcheck_connections ' "$work/metrics")"
+same 1 "$(grep -c '^coatcheck_connections_max 4000$' "$work/metrics")" "metrics while three /48 have as many connections as their limits allow → coatcheck_connections_max is 4000"
 for reason in customer network; do
-    matches "^coatcheck_connections_refused_total.*\} [1-9]" "$(grep "refused_total{reason=\"$reason\"}" "$work/metrics")" "metrics while three /48 have as many connections as they may → count refused connections with the reason $reason"
+    matches "^coatcheck_connections_refused_total.*\} [1-9]" "$(grep "refused_total{reason=\"$reason\"}" "$work/metrics")" "metrics while three /48 have as many connections as their limits allow → count refused connections with the reason $reason"
 done
 in_log '"message":"connections are turned away","reason":"network","client":"2001:db8:5::/48"' 1 "connections of a /48 are refused → one log line names this network"
 

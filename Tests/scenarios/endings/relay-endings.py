@@ -180,10 +180,10 @@ def endings(case):
             wait_for(8, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in streams))
             times = [stream.after(begun) for stream in streams]
             case.verdict(all(is_within(time, AT_ONCE) for time in times), f"a session is ended by {name} → at both replicas, the streams of the session and its child end within a second, and so do their upstream calls", [told(time) for time in times])
-            case.verdict(all(stream.is_whole for stream in streams), f"a session is ended by {name} → each of the session's streams looks complete", [stream.how for stream in streams])
+            case.verdict(all(stream.is_whole for stream in streams), f"a session is ended by {name} → each of the session's streams ends with its last chunk, like a complete answer", [stream.how for stream in streams])
             case.verdict(rest.ended is None, f"the session is ended by {name} → another session's stream continues")
             case.same(204, one.log_out(others[session]).status, "a log-out of a session whose stream is open → 204")
-            case.verdict(wait_for(5, lambda: rest.is_whole), "a log-out of a session whose stream is open → the stream ends and looks complete")
+            case.verdict(wait_for(5, lambda: rest.is_whole), "a log-out of a session whose stream is open → the stream ends with its last chunk, like a complete answer")
 
 
 def silent(case):
@@ -210,15 +210,15 @@ def silent(case):
         wait_for(12, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in unnoticed + downloads))
         times = [stream.after(begun) for stream in unnoticed]
         case.verdict(all(is_within(time, WITHOUT_NOTICE) for time in times), "a session ends and the replicas get no notice → the session's streams end within five seconds", [told(time) for time in times])
-        case.verdict(all(stream.is_whole for stream in unnoticed), "a session ends and the replicas get no notice → the session's streams look complete", [stream.how for stream in unnoticed])
+        case.verdict(all(stream.is_whole for stream in unnoticed), "a session ends and the replicas get no notice → the session's streams end with their last chunk, like complete answers", [stream.how for stream in unnoticed])
         times = [stream.after(ended) for stream in downloads]
         case.verdict(all(is_within(time, 5 + AT_ONCE, 4.9) for time in times), "a session ends during downloads → the downloads continue for five seconds", [told(time) for time in times])
-        case.verdict(not any(stream.data.endswith(b"0\r\n\r\n") for stream in downloads), "a session ended during downloads → the downloads are broken off, so that they look incomplete", [stream.how for stream in downloads])
+        case.verdict(not any(stream.data.endswith(b"0\r\n\r\n") for stream in downloads), "a session ended during downloads → the downloads are broken off without a last chunk, so that apps see an incomplete answer", [stream.how for stream in downloads])
 
         wait_for(10, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in lapsing))
         times = [stream.after(made) for stream in lapsing]
         case.verdict(all(is_within(time, 6 + AT_ONCE, 4) for time in times), "a child session is not used for its idle time of six seconds → the session lapses, and its streams end", [told(time) for time in times])
-        case.verdict(all(stream.is_whole for stream in lapsing), "a child session lapses → its streams look complete", [stream.how for stream in lapsing])
+        case.verdict(all(stream.is_whole for stream in lapsing), "a child session lapses → its streams end with their last chunk, like complete answers", [stream.how for stream in lapsing])
         time.sleep(max(0, made + 14 - time.monotonic()))
         case.verdict(not any(stream.ended for stream in used), "a child session whose streams carry bytes → the streams go on for 14 seconds, beyond the idle time")
         case.same(200, stage.two.call("GET", "/v1/session", Authorization=f"Bearer {busy}").status, "a child session whose streams carry bytes → replica two serves the session after 14 seconds")

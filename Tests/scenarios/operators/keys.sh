@@ -51,7 +51,7 @@ same 64 "$RUN" "keys remove without --management → usage error"
 run keys rotate --file "$draft" --after soon
 same 64 "$RUN" "keys rotate with an invalid time → usage error"
 run keys reseal --management "$MANAGEMENT" --token-file "$work/reader"
-matches '^1 .*403' "$RUN $(cat "$work/out")" "keys reseal with an admin token that lacks maintain → refused with 403"
+matches '^1 .*403' "$RUN $(cat "$work/out")" "keys reseal with an admin token without the right \`maintain\` → refused with 403"
 JAR= request POST "$MANAGEMENT/admin/v1/keys/reseal"
 expect_problem 401 backend_unauthorized "request for a reseal without an admin token"
 

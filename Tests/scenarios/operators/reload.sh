@@ -239,7 +239,7 @@ reload "original file restored after an upstream was removed → reload succeeds
 step "coatcheck config diff"
 diff_() { RUN=0; "$COATCHECK" config diff --config "$1" --management "$MANAGEMENT" --token-file "$2" >"$work/out" 2>&1 || RUN=$?; }
 diff_ "$file" "$work/reader"
-matches '^2 .*403' "$RUN $(cat "$work/out")" "config diff with an admin token that lacks configure → exit status 2, and the output has 403"
+matches '^2 .*403' "$RUN $(cat "$work/out")" "config diff with an admin token without the right \`configure\` → exit status 2, and the output has 403"
 diff_ "$file" "$work/shaper"
 matches '^0 .*this one' "$RUN $(cat "$work/out")" "config diff with an unchanged file → exit status 0"
 change 's|(narrow: .*allow: \[")GET /private/\*|\1GET /public/*|; s|  listen: 127.0.0.1:'"$BROKER_PORT"'|  listen: 127.0.0.1:'"$CLOSED_PORT"'|'

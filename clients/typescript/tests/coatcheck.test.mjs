@@ -101,7 +101,7 @@ for (const [kind, make] of [['bearer', device], ['cookie', page]]) {
         }
     })
 
-    test(`${kind}: refusals, sign-in, session, relayed calls and sign-out → each has the expected result`, patient, async () => {
+    test(`${kind}: a user's refusal, a sign-in, relayed calls and a sign-out → each has its documented result`, patient, async () => {
         await assert.rejects(make('denied').signIn('oidc'), code('access_denied'))
         await assert.rejects(make('ana').signIn('nobody'), code('provider_not_found'))
         const phone = make('tess')

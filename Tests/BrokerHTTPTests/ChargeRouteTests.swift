@@ -121,7 +121,7 @@ struct ChargeRouteTests {
     }
 
     @Test(
-        "A body has 6,000 unknown members → one fault, `too_long`; a body has 200 unknown members → the first 32 faults (SEC-106)",
+        "A body has 6,000 unknown members → one fault, `too_long`; a body has 200 of them → the first 32 faults (SEC-106)",
         .timeLimit(.minutes(1)))
     func members() async throws {
         let harness = try HTTPHarness()

@@ -253,7 +253,7 @@ struct EffectTests {
     }
 
     @Test(
-        "An https redirect URI is on the broker's host → a warning; with `webcredentials: true` → the app is listed instead"
+        "An https redirect URI on the broker's host → a warning; with `webcredentials: true` → the app is in the association file"
     )
     func webcredentials() throws {
         func found(_ ios: String, _ uri: String) throws -> (warnings: [String], file: String) {

@@ -162,7 +162,7 @@ struct MutualTLSSettingsTests {
     }
 
     @Test(
-        "A client's tokens are bound to its certificate, and an upstream shows another → refused; unbound tokens → accepted"
+        "An upstream's `tls` sets a certificate, and its calls use certificate-bound tokens → refused; unbound tokens → accepted"
     )
     func upstreams() throws {
         func upstream(_ tls: String, url: String = "https://api.example.com", more: String = "") -> String {

@@ -276,7 +276,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "Tokens are bound, and the provider's kind is not `oidc` or `oauth2`, or a backend gets access tokens → refused"
+        "Bound tokens at another kind of provider than `oidc` or `oauth2`, or with a backend that gets access tokens → refused"
     )
     func boundElsewhere() {
         let clever = """

@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test(
-        "An attempt to release memory under load had little effect, then use falls from 9 to 4 MiB → another attempt is made"
+        "An attempt to release memory under load had little effect, and memory use falls from 9 to 4 MiB → another attempt"
     )
     func beganUnderLoad() {
         var rule = FreedMemoryRule(atRest: Self.figures(unused: 4, used: 3))

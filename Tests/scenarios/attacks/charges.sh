@@ -79,17 +79,17 @@ logout_token=$(json .token "$work/control")
 flood "$attacker"
 # The address may use the tokens for one minute at once, and those that are added during the flood.
 allowed=$((per_minute + SPENT + 1))
-at_least "$sent" 200 "flood from one address → number of requests that it sends"
-at_most "$((logins + exchanges + registrations))" "$((2 * allowed))" "flood from one address → number of rows of logins, exchanges and registrations"
-at_most "$logins" "$allowed" "flood from one address → number of rows of logins"
-at_most "$exchanges" "$allowed" "flood from one address → number of rows of exchanges"
-at_most "$registrations" "$share" "flood from one address → number of rows of registrations"
-at_most "$handoffs" "$allowed" "flood from one address → number of rows of handoffs"
+at_least "$sent" 200 "flood from one address → enough requests are sent"
+at_most "$((logins + exchanges + registrations))" "$((2 * allowed))" "flood from one address → limited number of rows of logins, exchanges and registrations in all"
+at_most "$logins" "$allowed" "flood from one address → limited number of rows of logins"
+at_most "$exchanges" "$allowed" "flood from one address → limited number of rows of exchanges"
+at_most "$registrations" "$share" "flood from one address → limited number of rows of registrations"
+at_most "$handoffs" "$allowed" "flood from one address → limited number of rows of handoffs"
 # Each rejected code costs one call. Another 20 calls are allowed for metadata and keys of five providers, which all requests
 # share.
-at_most "$made" "$((allowed + 20))" "flood from one address → number of calls at providers"
+at_most "$made" "$((allowed + 20))" "flood from one address → limited number of provider calls"
 for kind in "logins" "provider-started arrivals" "invented codes" "guessed state keys" "imported tokens" "invented sessions"; do
-    at_least "$(jq --arg kind "$kind" '.[$kind]["429"] // 0' "$work/flood")" 1 "flood from one address, requests of the kind “$kind” → number of answers with 429"
+    at_least "$(jq --arg kind "$kind" '.[$kind]["429"] // 0' "$work/flood")" 1 "flood from one address, requests of the kind “$kind” → at least one answer is 429"
 done
 same 0 "$(jq '[.[] | to_entries[] | select(.key | test("^5|broken")) | .value] | add // 0' "$work/flood")" "flood from one address → zero answers with 5xx and zero broken connections"
 request GET /v1/session --interface "$attacker" -H "Host: $host" -H "Authorization: Bearer $session"
@@ -99,7 +99,7 @@ expect_status 200 "after a flood, a valid logout token from the flood's address 
 began=$SECONDS
 sign_in_from "$another"
 expect_status 201 "after a flood, a sign-in from another address → a session"
-at_most "$((SECONDS - began))" 5 "after a flood, a sign-in from another address → its duration in seconds"
+at_most "$((SECONDS - began))" 5 "after a flood, a sign-in from another address → done within seconds"
 
 step "2. Limits for each address: $share of a cap of 1000, without a limit for each minute"
 kill_broker TERM
@@ -108,13 +108,13 @@ mkdir -m 700 "$work/data"
 flood_limits 1000000
 start_broker
 flood "$attacker"
-at_most "$(rows logins 'status = 0')" "$share" "flood while the limits per minute are off → number of pending logins"
-at_most "$registrations" "$share" "flood while the limits per minute are off → number of rows of registrations"
-at_most "$handoffs" "$share" "flood while the limits per minute are off → number of rows of handoffs"
+at_most "$(rows logins 'status = 0')" "$share" "flood while the limits per minute are off → limited number of pending logins"
+at_most "$registrations" "$share" "flood while the limits per minute are off → limited number of rows of registrations"
+at_most "$handoffs" "$share" "flood while the limits per minute are off → limited number of rows of handoffs"
 began=$SECONDS
 sign_in_from "$another"
 expect_status 201 "after a flood while the limits per minute are off, a sign-in from another address → a session"
-at_most "$((SECONDS - began))" 5 "after a flood while the limits per minute are off, a sign-in from another address → its duration in seconds"
+at_most "$((SECONDS - began))" 5 "after a flood while the limits per minute are off, a sign-in from another address → done within seconds"
 
 kill -0 "$broker_pid" 2>/dev/null
 same 0 $? "both floods → the broker keeps running"

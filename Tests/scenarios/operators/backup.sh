@@ -36,7 +36,7 @@ for file in relative.db ../up.db / /tmp/; do
     expect_problem 400 invalid_request "request for a backup to the path $file"
 done
 JAR= post "$MANAGEMENT/admin/v1/backups" "{}" "${admin[@]}"
-expect_problem 400 invalid_request "request for a backup without a file"
+expect_problem 400 invalid_request "request for a backup that names no file"
 JAR= request POST "$MANAGEMENT/admin/v1/backups" "${admin[@]}" -H 'Content-Type: text/plain' --data-binary '{"file":"/x"}'
 expect_problem 415 unsupported_media_type "request for a backup whose body is not JSON"
 JAR= post "$MANAGEMENT/admin/v1/backups" "{\"file\":\"$copies/no-token.db\"}"

@@ -1,5 +1,5 @@
 -- Asks Coatcheck whether a request may pass: GET /v1/forward-auth with the request's cookies and the proxy's credential. Needs
--- lua-socket. The script runs in the access phase. Only a plain yes lets the request pass.
+-- lua-socket. The script runs in the access phase. Only a 200 with a session lets the request pass.
 
 require "apache2"
 local http = require "socket.http"

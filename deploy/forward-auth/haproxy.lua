@@ -1,5 +1,5 @@
 -- Asks Coatcheck whether a request may pass: GET /v1/forward-auth with the request's cookies and the proxy's credential. The
--- script needs only HAProxy's own HTTP client. Only a plain yes lets the request pass.
+-- script needs only HAProxy's own HTTP client. Only a 200 with a session lets the request pass.
 
 local broker = "http://@BROKER@/v1/forward-auth"
 local broker_name = "@BROKER_NAME@"

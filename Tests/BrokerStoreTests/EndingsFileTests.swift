@@ -65,7 +65,7 @@ struct EndingsFileTests {
             for text in ["", "no line", "other text\n", "coatcheck-endings 1 0 1 00000000\n"] {
                 try Data(text.utf8).write(to: url)
                 await refused(text)
-                #expect(try Data(contentsOf: url) == Data(text.utf8), "it is left as it was")
+                #expect(try Data(contentsOf: url) == Data(text.utf8), "the refused file is unchanged")
             }
             try Data(repeating: 7, count: 1 << 20).write(to: url)
             await refused("noise")
@@ -364,7 +364,7 @@ struct EndingsFileTests {
                 await again.close()
                 let tokens = try place.entries.map(\.tokenDigest)
                 #expect(tokens.first == rows[0].tokenDigest && tokens.last == row.tokenDigest)
-                #expect(tokens.count { $0 == rows[1].tokenDigest } == 1, "what the database told comes in once")
+                #expect(tokens.count { $0 == rows[1].tokenDigest } == 1, "the ending from the database is written once")
                 #expect(try place.summary.damaged == 0)
             }
         }

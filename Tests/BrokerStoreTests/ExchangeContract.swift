@@ -90,7 +90,7 @@ struct ExchangeContract {
             proofless.proof = nil
             for other in [stranger, proofless] {
                 guard case .existing(let standing) = try await store.claimExchange(other, maximumAttempts: 3) else {
-                    Issue.record("a stranger claimed")
+                    Issue.record("a caller other than the starter got the claim")
                     continue
                 }
                 #expect(standing.outcome == .released)
@@ -126,7 +126,7 @@ struct ExchangeContract {
                 #expect(try await store.releaseExchange(row.key, fence: claimed.fence, countingAttempt: true))
             }
             guard case .existing(let standing) = try await store.claimExchange(row, maximumAttempts: 3) else {
-                Issue.record("a fourth call")
+                Issue.record("a fourth claim was granted")
                 return
             }
             #expect(standing.attempts == 3)
@@ -164,7 +164,7 @@ struct ExchangeContract {
             for seconds in [0, 30] {
                 clock.advance(.seconds(seconds))
                 guard case .existing(let standing) = try await claim(rows[0]) else {
-                    Issue.record("claimed from an owner that is spared")
+                    Issue.record("a claim was taken over, although its owner may still have the answer")
                     return
                 }
                 #expect(standing.outcome == .calling && standing.claimFor == .seconds(-10 - seconds))
@@ -179,7 +179,7 @@ struct ExchangeContract {
                 _ = try await store.mustClaim(row)
                 clock.advance(.seconds(seconds))
                 guard case .existing(let spent) = try await claim(row) else {
-                    Issue.record("claimed from a dead owner")
+                    Issue.record("a dead owner's claim was granted again, although its code may be spent")
                     return
                 }
                 #expect(spent.outcome == .spent(.unknown))
@@ -206,7 +206,7 @@ struct ExchangeContract {
             clock.advance(.seconds(1))
             #expect(try await store.exchange(row.key)?.outcome == .calling)
             guard case .existing(let spent) = try await store.claimAnew(row) else {
-                Issue.record("claimed from a dead owner")
+                Issue.record("a dead owner's claim was granted again, although its code may be spent")
                 return
             }
             #expect(spent.outcome == .spent(.unknown))
@@ -408,7 +408,7 @@ struct ExchangeContract {
             let claimed = try await store.mustClaim(row)
             _ = try await store.releaseExchange(row.key, fence: claimed.fence, countingAttempt: false)
             guard case .existing(let standing) = try await store.claimAnew(row) else {
-                Issue.record("claimed without a proof")
+                Issue.record("an exchange without a starter's proof was claimed again")
                 return
             }
             #expect(standing.outcome == .released)

@@ -47,7 +47,7 @@ struct FamilyContract {
             #expect(try await store.insertChild(Rows.child(of: parent, at: Rows.seconds(2)), places: 2) == .full)
             let again = Rows.child(of: parent, place: places[1], at: Rows.seconds(2))
             guard case .made(let replaced) = try await store.insertChild(again, places: 2) else {
-                Issue.record("a place that is one's own")
+                Issue.record("the child was not replaced in its own place")
                 return
             }
             #expect(replaced.count == 1)
@@ -138,7 +138,7 @@ struct FamilyContract {
                     #expect(try await store.signIn(new, sessionLimit: 1).beyondLimit == [parent.tokenDigest])
                 case .condemned:
                     guard case .claimed(let grant) = try await store.claimRefresh(parent.tokenDigest) else {
-                        Issue.record("no claim")
+                        Issue.record("the refresh claim was not granted")
                         return
                     }
                     #expect(
@@ -259,7 +259,7 @@ struct FamilyContract {
                     group.addTask {
                         let row = Rows.child(of: parent, place: place, at: Rows.seconds(1))
                         guard case .made = try await store.insertChild(row, places: 1) else {
-                            Issue.record("not made")
+                            Issue.record("the child was not made")
                             return
                         }
                     }

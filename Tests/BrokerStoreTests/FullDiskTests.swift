@@ -54,7 +54,7 @@ struct FullDiskTests {
 
             // The disk has room again. The store then writes the pending endings by itself, without a further call.
             try await store.maintain("PRAGMA max_page_count = 1000000")
-            try await eventually("what was held back is written, and everything is taken again") {
+            try await eventually("the pending endings are written, and all writes are accepted again") {
                 store.pendingEndings == 0 && !store.writer.endingsOnly
             }
             #expect(try await store.insertLogin(Rows.login(), limits: LoginLimits()) == .inserted)
@@ -113,7 +113,7 @@ struct FullDiskTests {
                 .token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
             #expect(ended == EndedBatch(ended: [session.tokenDigest], more: false))
             try FileManager.default.removeItem(atPath: reserve)
-            try await eventually("everything is taken again") { !store.writer.endingsOnly }
+            try await eventually("all writes are accepted again") { !store.writer.endingsOnly }
             #expect(store.hasReserve)
             #expect(try await store.insertLogin(Rows.login(), limits: LoginLimits()) == .inserted)
         }
@@ -159,7 +159,7 @@ struct FullDiskTests {
             #expect(!store.hasReserve)
             try FileManager.default.removeItem(atPath: path + ".reserve")
             _ = try await store.sweep(now: Rows.now, limit: 9, lapsedSince: Rows.now)
-            try await eventually("the reserve is there") { store.hasReserve }
+            try await eventually("the reserve file exists") { store.hasReserve }
             await store.close()
         }
     }
@@ -178,7 +178,7 @@ struct FullDiskTests {
                 .token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
             #expect(!ended.isWritten)
             try await store.maintain("PRAGMA max_page_count = 1000000")
-            try await eventually("the endings that were held back are written") { store.pendingEndings == 0 }
+            try await eventually("the pending endings are written") { store.pendingEndings == 0 }
             #expect(try await store.integer("SELECT count(*) FROM sessions WHERE ended_at IS NOT NULL") == 1)
             await store.close()
         }

@@ -20,7 +20,7 @@ struct HandoffContract {
             let standing = try #require(try await store.handoff(login: login))
             #expect(standing.key == kept.first)
             #expect(try await store.handoff(standing.key) == standing)
-            #expect(try await store.keepHandoff(standing), "the same one again")
+            #expect(try await store.keepHandoff(standing), "storing the same handoff again succeeds")
             for row in rows where row.key != standing.key { #expect(try await store.handoff(row.key) == nil) }
         }
     }

@@ -183,7 +183,7 @@ struct MaintenanceContract {
                 let result = try await store.consumeLogoutToken(
                     id, until: Rows.seconds(600), ending: .subject(subject), now: Rows.seconds(9), limit: 2)
                 guard case .ended(let batch) = result else {
-                    Issue.record("replayed at step \(steps)")
+                    Issue.record("the logout token counts as a replay in step \(steps)")
                     return
                 }
                 #expect(batch.isWritten)

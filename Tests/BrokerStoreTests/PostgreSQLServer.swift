@@ -80,7 +80,7 @@ actor PostgreSQLServer {
                 """, within: .seconds(60))
             free.append(name)
         } catch {
-            Issue.record("a database was not given back: \(error)")
+            Issue.record("a test database could not be emptied for the next test: \(error)")
         }
     }
 

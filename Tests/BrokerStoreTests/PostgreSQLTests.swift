@@ -266,16 +266,16 @@ struct PostgreSQLTests {
             // child's row.
             let (first, second) = (parent.tokenDigest, parent)
             async let one = store.endSessions(.token(first), reason: .admin, now: Rows.seconds(2), limit: 9)
-            try await eventually("the one waits") { try waiting() == 1 }
+            try await eventually("the first call waits for a lock") { try waiting() == 1 }
             let many: SessionSelector =
                 bySubject ? .subject(second.subject) : .logout(sid: second.sid, subject: nil, clients: [second.client])
             async let other = store.endSessions(many, reason: .loggedOut, now: Rows.seconds(2), limit: 9)
-            try await eventually("the other waits") { try waiting() == 2 }
+            try await eventually("the second call waits for a lock, too") { try waiting() == 2 }
             let begin = ContinuousClock.now
             _ = try holder.execute("COMMIT", within: .seconds(60))
             #expect(try await one.ended == [parent.tokenDigest])
             _ = try await other
-            #expect(ContinuousClock.now - begin < .seconds(15), "the two waited for each other")
+            #expect(ContinuousClock.now - begin < .seconds(15), "the two calls waited for each other")
             #expect(try await store.session(tokenDigest: child.tokenDigest)?.endedAt == Rows.seconds(2))
             await store.close()
         }
@@ -301,7 +301,9 @@ struct PostgreSQLTests {
                 SELECT count(*) FROM pg_stat_activity
                 WHERE datname = current_database() AND wait_event_type = 'Lock'
                 """
-            try await eventually("it waits") { try PostgreSQLServer.execute(waiting, in: url).first == "1" }
+            try await eventually("the step-up waits for the lock") {
+                try PostgreSQLServer.execute(waiting, in: url).first == "1"
+            }
             _ = try holder.execute("COMMIT", within: .seconds(60))
             #expect(try await stepped == .committed)
             #expect(try PostgreSQLServer.execute("SELECT count(*) FROM audience_tokens", in: url).first == "0")
@@ -481,7 +483,7 @@ struct PostgreSQLTests {
 
     /// Waits until that number of statements wait for a lock.
     private func waiting(_ count: Int, in url: String) async throws {
-        try await eventually("\(count) wait") {
+        try await eventually("\(count) statements wait for a lock") {
             let waiting = """
                 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
                 """
@@ -524,7 +526,7 @@ struct PostgreSQLTests {
                 isAlone = order.first == "free"
                 try holder.execute("ROLLBACK", within: .seconds(5))
             }
-            #expect(isAlone, "each time the free write was answered behind the held one")
+            #expect(isAlone, "in each round, the write to the free row was answered after the write to the locked row")
             _ = try await store.mustClaimRefresh(held.tokenDigest)
         }
     }
@@ -563,7 +565,7 @@ struct PostgreSQLTests {
                 await listed
                 isAlone = order.first == "login"
             }
-            #expect(isAlone, "each time the login was begun behind the lists")
+            #expect(isAlone, "in each round, the login was stored only after the lists")
         }
     }
 
@@ -608,7 +610,7 @@ struct PostgreSQLTests {
             await store.close()
             // A connection reports its counts of rows to PostgreSQL's statistics when it ends. So the test waits for the
             // counts.
-            try await eventually("the connections have told what they read") {
+            try await eventually("the connections have reported their row counts") {
                 let told = "SELECT sum(n_tup_ins) FROM pg_stat_user_tables WHERE relname = 'session_states'"
                 return try PostgreSQLServer.execute(told, in: url).first == String(count)
             }
@@ -620,7 +622,7 @@ struct PostgreSQLTests {
             let each = try #require(Int((read.first ?? nil) ?? "")) / count
             // Measured rows for each sign-in: 3,000 if PostgreSQL keeps the first plan, and 200 if it makes a new plan. With a
             // few hundred sessions, there are only three.
-            #expect(each < 400, "rows read for each sign-in")
+            #expect(each < 400, "PostgreSQL reads too many rows for each sign-in")
         }
     }
 
@@ -638,7 +640,7 @@ struct PostgreSQLTests {
             try endConnections(any)
             await #expect(throws: StoreFailure.self) { try await store.claimRefresh(session.tokenDigest) }
             try PostgreSQLServer.execute("ALTER DATABASE \(name) RESET default_transaction_read_only", in: any)
-            try await eventually("it writes") { (try? await store.claimRefresh(session.tokenDigest)) != nil }
+            try await eventually("a write succeeds") { (try? await store.claimRefresh(session.tokenDigest)) != nil }
         }
     }
 
@@ -652,7 +654,7 @@ struct PostgreSQLTests {
                 store.listen { notice in notices.append(notice) }
             }
             for notices in heard {
-                try await eventually("hearing") { notices.all.last == .hearing }
+                try await eventually("the replica receives notices") { notices.all.last == .hearing }
                 #expect(notices.all == [.deaf, .hearing])
             }
             let sessions = (0..<300).map { _ in Rows.session(client: Rows.digest(1)) }
@@ -660,18 +662,18 @@ struct PostgreSQLTests {
             let ended = try await stores[0].endSessions(.client(Rows.digest(1)), reason: .admin, now: Rows.now)
             #expect(ended.count == 300)
             let begin = ContinuousClock.now
-            try await eventually("all endings") { heard[1].ended.count == 300 }
+            try await eventually("the second replica has received all endings") { heard[1].ended.count == 300 }
             // Without the notification, the replica would find the endings two seconds later, at the check of its connection.
             #expect(ContinuousClock.now - begin < .milliseconds(1500))
             #expect(Set(heard[1].ended.map(\.tokenDigest)) == Set(sessions.map(\.tokenDigest)))
             #expect(heard[1].ended.allSatisfy { $0.reason == .admin })
-            #expect(heard[0].ended.isEmpty, "one's own are not told to oneself")
+            #expect(heard[0].ended.isEmpty, "a replica does not receive its own notices")
             // Endings by a provider's logout token are announced, too.
             let away = Rows.session(sid: Rows.digest(2))
             try await stores[0].signIn(away)
             _ = try await stores[0].consumeLogoutToken(
                 Rows.digest(), until: Rows.seconds(600), ending: .sid(Rows.digest(2)), now: Rows.now, limit: 9)
-            try await eventually("the provider's log-out") {
+            try await eventually("the second replica has received the ending by the provider") {
                 heard[1].ended.contains(EndedSession(tokenDigest: away.tokenDigest, reason: .providerLogout))
             }
             // A step-up is announced to the other replicas even if it keeps the token version. All other announced changes
@@ -684,20 +686,23 @@ struct PostgreSQLTests {
                     steady.tokenDigest, exchange, state: state, isNewGrant: isNewGrant)
                 #expect(result == .committed)
             }
-            try await eventually("the step-ups") {
+            try await eventually("the second replica has received the notices of both step-ups") {
                 heard[1].all.contains(.steppedUp([steady.tokenDigest]))
                     && heard[1].all.contains(.changed([steady.tokenDigest]))
             }
             let keyed = Rows.session()
             try await stores[0].signIn(keyed)
             _ = try await stores[0].registerPresence(Rows.presence(of: keyed.tokenDigest))
-            try await eventually("the presence key") { heard[1].all.contains(.changed([keyed.tokenDigest])) }
+            try await eventually("the second replica has received the notice of the presence key") {
+                heard[1].all.contains(.changed([keyed.tokenDigest]))
+            }
             #expect(heard[1].all.count { if case .steppedUp = $0 { true } else { false } } == 1)
-            #expect(!heard[0].all.contains(.steppedUp([steady.tokenDigest])), "one's own are not told to oneself")
+            #expect(
+                !heard[0].all.contains(.steppedUp([steady.tokenDigest])), "a replica does not receive its own notices")
             #expect(!heard[0].all.contains(.changed([steady.tokenDigest])))
             // A listener that loses its connection reports this and reconnects.
             try endConnections(url)
-            try await eventually("hearing again") {
+            try await eventually("the second replica has reconnected and receives notices") {
                 let states = heard[1].all.filter { $0 == .deaf || $0 == .hearing }
                 return states == [.deaf, .hearing, .deaf, .hearing]
             }
@@ -748,7 +753,7 @@ struct PostgreSQLTests {
         let settings = try ConnectionSettings(url: "postgresql://u:hunter2hunter2@127.0.0.1:1/x")
         do throws(StoreOpenFailure) {
             _ = try await PostgreSQLStore.open(settings, listening: nil)
-            Issue.record("opened")
+            Issue.record("the store opened without a server")
         } catch {
             #expect(error.description.hasPrefix("PostgreSQL is not reached"))
             #expect(!error.description.contains("hunter2"))

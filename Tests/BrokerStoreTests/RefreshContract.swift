@@ -338,7 +338,7 @@ struct RefreshContract {
             // later end counts as lapsed.
             clock.advance(.seconds(-300))
             guard case .busy = try await store.claimRefresh(session.tokenDigest) else {
-                Issue.record("a claim that may stand was taken over")
+                Issue.record("a claim that may still be valid was taken over")
                 return
             }
             clock.advance(.seconds(-3300))

@@ -68,7 +68,7 @@ struct StandbyTests {
 
         try server.command("standby-start")
         guard case .claimed(let grant) = try await store.claimRefresh(claim) else {
-            Issue.record("asked again by its name, the claim is not its owner's")
+            Issue.record("a claim that its owner repeats under its name is not granted")
             return
         }
         #expect(grant.takenOverFor == nil && !grant.takenOverBefore)
@@ -84,7 +84,7 @@ struct StandbyTests {
         #expect(found == kept)
         #expect(try await store.session(tokenDigest: ended.tokenDigest)?.endReason == .loggedOut)
         guard case .busy = try await store.claimRefresh(claimed.tokenDigest) else {
-            Issue.record("the claim did not come along")
+            Issue.record("the claim is missing after the failover")
             return
         }
         await store.close()

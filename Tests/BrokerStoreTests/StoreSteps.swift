@@ -9,7 +9,7 @@ extension ExchangeStore {
     ) async throws -> EndedSessions {
         let row = Rows.exchange(at: session.createdAt)
         guard case .claimed(let claimed) = try await claimExchange(row, maximumAttempts: 3) else {
-            Issue.record("not claimed")
+            Issue.record("the exchange's claim was not granted")
             return EndedSessions()
         }
         return try #require(

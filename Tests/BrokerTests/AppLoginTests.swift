@@ -182,7 +182,7 @@ import Testing
         let script = broker.provider.script.withLock { $0 }
         #expect(script.grants.first?.redirect == .omitted && script.grants.first?.verifier == nil)
         guard case .rawOrSHA256? = script.contexts.first?.nonce else {
-            Issue.record("the nonce is not demanded")
+            Issue.record("the nonce of the id_token is not demanded")
             return
         }
     }

@@ -195,7 +195,9 @@ import Testing
         #expect(fixture.registrar.registers == 5)
         let swept = try await fixture.broker.store.sweep(
             now: fixture.broker.clock.now.advanced(by: .seconds(200_000)), limit: 500, lapsedSince: nil)
-        #expect(swept.touched == 5, "5 registrations; exchanges stay while the clock is doubted")
+        #expect(
+            swept.touched == 5, "the sweep removes the 5 registrations, and keeps exchanges while the clock is in doubt"
+        )
     }
 
     @Test("A state key was charged as a guess, and then leads to a session → the charge is released")

@@ -49,7 +49,8 @@ import Testing
         let (rig, _) = try await away()
         rig.kernel.withLock { $0 = true }
         try await rig.run(600)
-        #expect(!rig.may(.begin), "it booted before the store's mark, and says what it said then")
+        #expect(
+            !rig.may(.begin), "the kernel synchronised before the snapshot, which proves nothing about the time now")
         rig.kernel.withLock { $0 = false }
         try await rig.run(4)
         rig.kernel.withLock { $0 = true }
@@ -278,7 +279,7 @@ import Testing
         try await rig.run(600)
         #expect(rig.may(.concludeLapse) && !rig.may(.bury))
         try await rig.run(3600)
-        #expect(rig.may(.bury), "one kind for an hour, and ten minutes")
+        #expect(rig.may(.bury), "one kind of evidence has lasted for an hour and ten minutes")
     }
 
     @Test(

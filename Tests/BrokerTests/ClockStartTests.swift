@@ -102,7 +102,7 @@ import Testing
         let grants = wrong.provider.grants
         let refused = await problem { try await wrong.signIn(code: "late") }
         #expect(refused?.code == .storeUnavailable && refused?.retryAfter != nil)
-        #expect(wrong.provider.grants == grants, "no code is spent")
+        #expect(wrong.provider.grants == grants, "the code is not sent to the provider")
         _ = try await Sweeper(wrong.context, owner: "one").sweep()
         #expect(try await seen(broker) == mark)
         // As soon as the clock is set right, it is trusted, because it then shows the expected time.

@@ -190,7 +190,7 @@ import Testing
         let (one, two) = (Sweeper(broker.context, owner: "one"), Sweeper(broker.context, owner: "two"))
         #expect(try await one.sweep(limit: 0) == 0)
         try await two.stop()
-        #expect(try await two.sweep() == nil, "another's is not given up")
+        #expect(try await two.sweep() == nil, "the second sweeper cannot give up the first one's lease")
         try await one.stop()
         #expect(try await two.sweep() == 1)
         #expect(try await one.sweep() == nil)

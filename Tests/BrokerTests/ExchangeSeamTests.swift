@@ -66,7 +66,9 @@ import Testing
         let url = broker.callback(login)
         store.fail(.completeExchange, Array(repeating: .refused, count: 1_000_000))
         async let answer = problem { try await broker.forward(url, login.loginToken) }
-        try await eventually("it was tried to store what came") { store.failures(.completeExchange) < 1_000_000 }
+        try await eventually("the broker has tried to store the provider's answer") {
+            store.failures(.completeExchange) < 1_000_000
+        }
         broker.clock.advance(.seconds(6))
         let early = await answer
         #expect(early?.code == .storeUnavailable && early?.retry == nil && early?.retryAfter != nil)
@@ -106,7 +108,7 @@ import Testing
         let before = broker.clock.asked.count
         let url = broker.callback(login)
         async let answer = problem { try await broker.forward(url, login.loginToken) }
-        try await eventually("somebody waits") { broker.clock.asked.count > before }
+        try await eventually("a caller waits for the claim") { broker.clock.asked.count > before }
         // The caller is ready to wait for longer than six seconds. But the claim lapses after five seconds, so the caller is
         // answered then.
         broker.clock.advance(.seconds(6))
@@ -131,7 +133,9 @@ import Testing
         store.fail(.completeExchange, Array(repeating: .refused, count: 1_000_000))
         store.fail(.renewExchange, Array(repeating: .refused, count: 1_000_000))
         async let answer = problem { try await owner.forward(url, login.loginToken) }
-        try await eventually("it was tried to store what came") { store.failures(.completeExchange) < 1_000_000 }
+        try await eventually("the broker has tried to store the provider's answer") {
+            store.failures(.completeExchange) < 1_000_000
+        }
         for _ in 0..<8 {
             if isSeen { other.context.memory.store.failed(at: other.clock.monotonic) }
             owner.clock.advance(.seconds(5))

@@ -35,7 +35,7 @@ import Testing
     /// background has ended.
     private func quiet(_ broker: TestBroker, _ session: SignedIn, after calls: Int) async throws {
         let digest = broker.vault.digest(session.token)
-        try await eventually("the flight beside has ended") {
+        try await eventually("the flight in the background has ended") {
             broker.provider.refreshes == calls && broker.context.memory.flights.underWay(digest) == nil
         }
     }

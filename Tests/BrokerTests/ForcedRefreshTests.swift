@@ -24,7 +24,7 @@ import Testing
         // refresh unnecessary.
         _ = try await tokens.accessToken(for: live(broker, session))
         let digest = broker.vault.digest(session.token)
-        try await eventually("the refresh beside has ended") {
+        try await eventually("the refresh in the background has ended") {
             broker.context.memory.flights.underWay(digest) == nil
         }
         let live = try await live(broker, session)
@@ -170,9 +170,9 @@ import Testing
         broker.provider.gate.close()
         let refreshes = broker.useCases.refreshTokens
         let answers = sessions.map { session in Task { try await refreshes.refreshNow(session) } }
-        try await eventually("the user's share is taken") { broker.provider.gate.waiting == 3 }
+        try await eventually("the first user has three calls at the provider") { broker.provider.gate.waiting == 3 }
         let others = Task { try await refreshes.refreshNow(other) }
-        try await eventually("another's call is made") { broker.provider.gate.waiting == 4 }
+        try await eventually("the second user's call is at the provider") { broker.provider.gate.waiting == 4 }
         await broker.settled()
         #expect(broker.provider.gate.waiting == 4)
         broker.provider.gate.open()

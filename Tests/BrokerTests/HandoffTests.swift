@@ -69,12 +69,12 @@ import Testing
     func oneHandoff() async throws {
         let (broker, login, handoff) = try await handedOff()
         for _ in 0..<20 { #expect(try await receive(broker, login).reveal() == handoff.reveal()) }
-        #expect(try await receive(broker, login).reveal() == handoff.reveal(), "whatever else it brings")
+        #expect(try await receive(broker, login).reveal() == handoff.reveal(), "the same handoff again")
         #expect(try await comeBack(broker, login, more: "&junk=1")["handoff"] == handoff.reveal())
         for number in 0..<20 {
             #expect(try await comeBack(broker, login, code: "other-\(number)")["error"] == "state_mismatch")
         }
-        #expect(try await swept(broker, after: 180) == 1, "one row")
+        #expect(try await swept(broker, after: 180) == 1, "all callbacks of the login made one row")
         let signedIn = try await redeem(broker, try await receive(broker, login), login.loginToken)
         #expect(signedIn.session.provider.text == "as" && broker.provider.grants == 1)
     }
@@ -161,7 +161,9 @@ import Testing
             errors.append(try FormPairs(parsing: String(link.reveal().split(separator: "?").last ?? ""))["error"])
         }
         #expect(errors == ["state_mismatch", "state_mismatch", "state_mismatch", "rate_limited", "rate_limited"])
-        #expect(try await comeBack(broker, first, charge: one)["handoff"] != nil, "a known one never waits")
+        #expect(
+            try await comeBack(broker, first, charge: one)["handoff"] != nil,
+            "the callback of a known login is never limited")
     }
 
     private func redeem(_ broker: TestBroker, _ handoff: Secret, _ loginToken: Secret?) async throws -> SignedIn {

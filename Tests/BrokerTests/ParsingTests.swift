@@ -245,7 +245,7 @@ import Testing
             let url = try CallbackURL(parsing: "https://good/cb?" + query) { _ in known }
             #expect(url.target == "https://good/cb")
             #expect(url.parameters["code"] == "c" && url.parameters["state"] == "s", "\(query)")
-            #expect(url.parameters.pairs.count == 2, "nothing that is not read is kept")
+            #expect(url.parameters.pairs.count == 2, "only code and state are kept")
         }
         let many = Array(repeating: "", count: 62).joined(separator: "&")
         #expect(try CallbackURL(parsing: "https://good/cb?\(many)&\(end)").parameters["code"] == "c")
@@ -270,7 +270,7 @@ import Testing
         let names = FormNames(exact: FormNames.ofEveryCallback.exact + ["user"], loose: ["message"])
         do {
             _ = try CallbackURL(parsing: "https://good/cb?" + query) { _ in names }
-            Issue.record("\(query) was taken")
+            Issue.record("\(query) was accepted")
         } catch {
             guard case .parameters(_, words) = error else {
                 Issue.record("\(query): \(error)")

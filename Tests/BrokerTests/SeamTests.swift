@@ -79,7 +79,7 @@ import Testing
         let url = broker.callback(login)
         store.fail(.claimExchange, [.lost] + Array(repeating: .refused, count: 1_000_000))
         async let first = problem { try await broker.forward(url, login.loginToken) }
-        try await eventually("the waiter has asked ten times") { store.failures(.claimExchange) <= 999_990 }
+        try await eventually("the broker has tried the claim ten times") { store.failures(.claimExchange) <= 999_990 }
         clock.advance(broker.context.settings.waiterPatience)
         #expect(await first?.code == .storeUnavailable)
         // The claim was made, but the store's answer about it was lost. The row stays until the process releases the claim.
@@ -105,8 +105,8 @@ import Testing
         store.fail(.claimRefresh, [.lost, .refused, .refused])
         #expect(
             await problem { try await broker.useCases.refreshTokens.refreshNow(live) }?.code == .storeUnavailable)
-        try await eventually("the claim has been asked for again") { store.failures(.claimRefresh) == 0 }
-        try await eventually("the claim is given back") {
+        try await eventually("the broker has repeated the claim") { store.failures(.claimRefresh) == 0 }
+        try await eventually("the claim is released") {
             try await broker.store.refreshState(live.tokenDigest)?.claimFor ?? .zero == .zero
         }
         _ = try await broker.useCases.refreshTokens.refreshNow(live)

@@ -31,7 +31,7 @@ import Testing
             broker.clock.advance(.seconds(86_400))
             let used = try await broker.useCases.resumeSession.use(busy.token)
             // The new end of the idle time is written to the store in the background, after the answer.
-            try await eventually("the use is stored") {
+            try await eventually("the use of the session is stored") {
                 try await broker.store.session(tokenDigest: used.tokenDigest)?.lastUsedAt == broker.clock.now
             }
         }
@@ -357,7 +357,7 @@ import Testing
         let live = try await broker.useCases.resumeSession.resume(session.token)
         let token = try await broker.useCases.refreshTokens.accessToken(for: live)
         #expect(token.version == 1)
-        try await eventually("a refresh has come to the provider") { broker.provider.refreshes > 0 }
+        try await eventually("a refresh is at the provider") { broker.provider.refreshes > 0 }
         try await eventually("the new tokens are stored") {
             try await broker.store.session(tokenDigest: live.tokenDigest)?.tokenVersion != 1
         }

@@ -190,7 +190,7 @@ import Testing
                 return .success(try await stepUp(one, session, Charge(address, in: ledger)))
             } catch { return .failure(error) }
         }
-        try await eventually("the first answer waits for its store") { store.count(.completeStepUp) > 0 }
+        try await eventually("the broker has tried to store the first step-up") { store.count(.completeStepUp) > 0 }
         #expect(ledger.count(.login, of: address) == 1)
         clock.advance(.milliseconds(100))
         // The answer to the later step-up repeats the session's refresh token, so the session keeps its grant.

@@ -39,7 +39,7 @@ struct StepUpOrderTests {
         let first = Task { () async -> Result<SteppedUp, any Error> in
             do { return .success(try await one.stepUp(session, demand)) } catch { return .failure(error) }
         }
-        try await eventually("the first answer waits for its store") { away.tries.withLock { $0 } > 0 }
+        try await eventually("the broker has tried to store the first step-up") { away.tries.withLock { $0 } > 0 }
         clock.advance(.milliseconds(100))
         return (one, two, away, session, first)
     }

@@ -143,7 +143,7 @@ import Testing
         broker.provider.script.withLock { $0.refreshedSubject = .subject("user-2") }
         broker.provider.looking.close()
         async let refreshed = problem { try await broker.useCases.refreshTokens.refreshNow(live) }
-        try await eventually("the subject is looked at") { broker.provider.looking.waiting == 1 }
+        try await eventually("the check of the subject has begun") { broker.provider.looking.waiting == 1 }
         broker.provider.script.withLock { $0.refreshedSubject = .absent }
         _ = try await finish(broker, broker.startStepUp(session), presenting: session.token)
         broker.provider.looking.open()

@@ -205,7 +205,7 @@ struct StepUpSettlementTests {
         #expect(older.provider.grants == 1)
         try older.vault.replace(ring: ring)
         guard case .steppedUp(let stepped) = try await older.useCases.forwardCode.forward(input) else {
-            Issue.record("no step-up")
+            Issue.record("the forward did not step the session up")
             return
         }
         #expect(stepped.session.signIn.contextClass == "mfa" && older.provider.grants == 2)
@@ -225,7 +225,7 @@ struct StepUpSettlementTests {
             try await newer.useCases.resumeSession.resume(session.token))
         older.provider.redeeming.open()
         let asked = older.clock.asked.count
-        try await eventually("the answer in hand waits") { older.clock.asked.count > asked + 3 }
+        try await eventually("the process waits to store the step-up's answer") { older.clock.asked.count > asked + 3 }
         older.clock.advance(.seconds(6))
         let early = await answer
         #expect(early?.code == .storeUnavailable && early?.retry == nil)

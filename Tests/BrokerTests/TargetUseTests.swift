@@ -47,7 +47,7 @@ import Testing
         #expect(row("a1")?.usedAt == stored)
         broker.clock.advance(.seconds(1))
         _ = try await ask(broker, session, Self.target("a1"))
-        try await eventually("the use is written", within: .seconds(10)) {
+        try await eventually("the second use of the token is stored", within: .seconds(10)) {
             row("a1")?.usedAt == stored.advanced(by: .seconds(60))
         }
         _ = try await ask(broker, session, Self.target("a9"))
@@ -127,7 +127,7 @@ import Testing
         broker.clock.advance(.seconds(5))
         broker.provider.gate.close()
         async let trying = ask(broker, second, Self.target("a"))
-        try await eventually("the target is tried") { broker.provider.gate.waiting == 1 }
+        try await eventually("the call for the target is at the provider") { broker.provider.gate.waiting == 1 }
         broker.provider.gate.passNewcomers()
         #expect(await problem { try await ask(broker, third, Self.target("a")) }?.code == .providerError)
         #expect(broker.provider.refreshes == 2)

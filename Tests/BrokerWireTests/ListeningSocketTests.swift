@@ -82,7 +82,7 @@ struct ListeningSocketTests {
         try ListeningSocket(host: "127.0.0.1", port: port).close()
         do {
             _ = try ListeningSocket(host: "192.0.2.1", port: 80)
-            Issue.record("listens on somebody else's address")
+            Issue.record("a socket listens on another machine's address")
         } catch {
             guard case .address("192.0.2.1:80", _) = error else { throw error }
         }

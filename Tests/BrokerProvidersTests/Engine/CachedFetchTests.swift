@@ -131,7 +131,7 @@ struct CachedFetchTests {
         for _ in 0..<3 { #expect(try await cache.current().value == 1) }
         #expect(source.calls.withLock { $0 } == 2)
         source.hangs.withLock { $0 = false }
-        try await eventually("what the hanging fetch came to is used") { try await cache.current().value != 1 }
+        try await eventually("the document of the slow fetch is in the cache") { try await cache.current().value != 1 }
         #expect(source.calls.withLock { $0 } == 2)
     }
 }

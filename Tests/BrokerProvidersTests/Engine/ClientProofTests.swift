@@ -48,7 +48,7 @@ struct ClientProofTests {
 
     private func revoke(_ client: any ProviderClient, _ token: String = "rt-1") async -> ProviderFailure? {
         guard let revoker = client as? any TokenRevoking else {
-            Issue.record("it cannot revoke")
+            Issue.record("the client cannot revoke tokens")
             return nil
         }
         let tokens = TokenSet(accessToken: Secret(""), refreshToken: Secret(token))

@@ -93,7 +93,9 @@ struct LogoutTokenTests {
                 for change in [#"{"mutate":{"aud":"other"}"#, #"{"mutate":{"iss":"https://evil.example"}"#] {
                     try await forge(change + #","header":{"kid":"nobody"}}"#, sandbox, verifier)
                 }
-                #expect(sandbox.control.count("oidc", "jwks") == 1, "nobody's token fetches no keys")
+                #expect(
+                    sandbox.control.count("oidc", "jwks") == 1,
+                    "a token of another audience or issuer causes no fetch of keys")
                 for _ in 0..<5 { try await forge(#"{"header":{"kid":"nobody"}}"#, sandbox, verifier) }
                 #expect(sandbox.control.count("oidc", "jwks") == 4)
                 sandbox.control.rotateKeys("oidc", keepOld: false)

@@ -99,7 +99,7 @@ struct MutualTLSTests {
             let known = try await Support.client(settings(sandbox, authority, identity)).engine.metadata()
             let alias = try #require(known.aliases.token)
             let plain = try #require(EndpointURL(sandbox.baseURL + "/oidc/token"))
-            #expect(alias != plain && known.token == plain, "nobody else goes by it")
+            #expect(alias != plain && known.token == plain, "other clients still use the plain endpoint")
             var endpoints = EndpointSettings()
             #expect(known.withAliases(under: endpoints).token == alias)
             endpoints.token = plain
@@ -162,10 +162,13 @@ struct MutualTLSTests {
                 #expect(detail.contains(fault == "run out" ? "certificate_expired" : "unknown_ca"), "\(detail)")
             }
             #expect(told.withLock { $0.count } == 2)
-            #expect(sandbox.control.requests().count == calls, "the server has read nothing")
-            #expect(client.breaker == .closed(failures: 0), "others' certificates may be good")
+            #expect(sandbox.control.requests().count == calls, "the sandbox received no request")
+            #expect(
+                client.breaker == .closed(failures: 0),
+                "the breaker is shared with clients whose certificates may be good")
             #expect(identity.renew(try authority.certificate(good)))
-            #expect(try await flow.redeem(callback).certificate == identity.current.thumbprint, "the code is as it was")
+            #expect(
+                try await flow.redeem(callback).certificate == identity.current.thumbprint, "the code is still unused")
             _ = try await refresh(client, tokens)
         }
     }

@@ -91,7 +91,7 @@ struct ProvenCallTests {
             }
             let sent = sandbox.control.requests(provider: "oidc").filter { $0.header("DPoP") != nil }
             let proofs = try sent.map { try claims($0) }
-            #expect(Set(proofs.compactMap { $0["jti"]?.string }).count == sent.count, "each proof goes out once")
+            #expect(Set(proofs.compactMap { $0["jti"]?.string }).count == sent.count, "each proof is sent once")
             for (request, claims) in zip(sent, proofs) {
                 #expect(claims["htm"]?.string == request.method)
                 #expect(claims["htu"]?.string == sandbox.baseURL + request.path)
@@ -473,13 +473,14 @@ struct ProvenCallTests {
         let bearer = RawServer.Reply.json(#"{"access_token":"at-2","token_type":"Bearer","refresh_token":"rt-2"}"#)
         try await refusedProof(isBound: true, bearer) { tokens, failure, _, sent in
             guard case .rejected(let refusal) = failure else { return #expect(Bool(false)) }
-            #expect(tokens == nil && refusal.isAboutProof && sent.count == 1, "a bound one is never sent bare")
+            #expect(
+                tokens == nil && refusal.isAboutProof && sent.count == 1, "a bound token is never sent without a proof")
         }
         try await refusedProof(isBound: false, bearer) { tokens, _, asked, sent in
             #expect(tokens?.credential == .bearer && tokens?.key == nil && tokens?.accessToken.reveal() == "at-2")
             #expect(sent.map { $0.header("DPoP") != nil } == [true, false])
             #expect(Set(sent.compactMap { $0.header("X-Idempotency-Key") }).count == 2)
-            #expect(asked.sending.mayBeSpent, "the refusal may have spent it")
+            #expect(asked.sending.mayBeSpent, "the server may have used up the token before it refused the proof")
             #expect(asked.sending.isBare)
         }
         let revoked = RawServer.Reply.json(#"{"error":"invalid_grant"}"#, status: 400)
@@ -487,7 +488,8 @@ struct ProvenCallTests {
             guard case .rejected(let refusal) = failure else { return #expect(Bool(false)) }
             #expect(refusal.isInvalidGrant && sent.count == 2 && !asked.sending.mayBeSpent)
             #expect(
-                refusal.doubt == .noProof && refusal.mayMeanDeadGrant, "the server may want a proof, by a good clock")
+                refusal.doubt == .noProof && refusal.mayMeanDeadGrant,
+                "the server may have refused the second call because it had no proof")
         }
     }
 

@@ -62,7 +62,7 @@ struct RefreshTests {
                 guard case .lost = failure else { return #expect(Bool(false)) }
                 return
             }
-            Issue.record("twenty calls that were not sent")
+            Issue.record("none of twenty calls was sent before its deadline")
         }
     }
 

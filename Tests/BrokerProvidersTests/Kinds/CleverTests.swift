@@ -120,7 +120,7 @@ struct CleverTests {
                 try sandbox.control.place(Fault(provider: "clever", endpoint: "tokeninfo", "drop-after"))
                 let lost = await Support.failure { try await importer.takeOver(request("il-1"), by: Support.deadline) }
                 guard case .retryable = lost else {
-                    Issue.record("a lost answer is no spent token: \(String(describing: lost))")
+                    Issue.record("a lost answer must not count as a used token: \(String(describing: lost))")
                     return
                 }
             }

@@ -222,7 +222,7 @@ struct IDTokenRulesTests {
         ] {
             do {
                 _ = try CompactToken(token, allowed: SignatureAlgorithm.allCases, types: ["jwt"])
-                Issue.record("\(token) was taken")
+                Issue.record("\(token) was accepted")
             } catch { #expect(error.detail == detail) }
         }
     }

@@ -95,7 +95,7 @@ extension TransportTests {
                 { () async throws in try await fixture.get(server.base, total: .seconds(8)) },
             ] {
                 guard case .lost(let detail) = await Support.failure(call) else {
-                    Issue.record("not lost")
+                    Issue.record("the answer does not count as lost")
                     continue
                 }
                 #expect(detail == "HTTPParserError", "\(detail)")

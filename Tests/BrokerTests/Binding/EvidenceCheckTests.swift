@@ -56,7 +56,7 @@ struct EvidenceCheckTests {
     }
 
     @Test(
-        "Check before the body is read → a missing proof or another key's proof is refused; a right proof passes, still unused"
+        "A proof is checked before the body is read → none or another key's proof is refused; a right one passes, still unused"
     )
     func looks() async throws {
         let broker = try broker()

@@ -36,7 +36,7 @@ struct TakenProofsTests {
         for number in 0..<3 { #expect(try take(number, nonce: Int64(number) * 60, at: 180, in: table) == nil) }
         #expect(try take(3, nonce: 180, at: 180, in: table) == .limited)
         #expect(try take(3, of: 1, nonce: 180, at: 180, in: table) == nil)
-        #expect(try take(0, nonce: 0, at: 180, in: table) == .replayed, "nothing was forgotten for it")
+        #expect(try take(0, nonce: 0, at: 180, in: table) == .replayed, "the table still has the first proof")
     }
 
     @Test("4097 proofs of one key arrive within ten minutes → 4096 are accepted, and the last one is refused")
@@ -57,7 +57,9 @@ struct TakenProofsTests {
         #expect(try take(5, nonce: 240, at: 240, in: table) == nil)
         for number in 0..<4 { #expect(try take(number, nonce: Int64(number) * 60, at: 240, in: table) == .nonce) }
         for number in 6..<9 { #expect(try take(number, nonce: 240, at: 240, in: table) == nil) }
-        #expect(try take(9, nonce: 240, at: 240, in: table) == .limited, "all of one minute")
+        #expect(
+            try take(9, nonce: 240, at: 240, in: table) == .limited,
+            "the table cannot forget proofs of the present minute")
         #expect(try take(5, nonce: 240, at: 240, in: table) == .replayed)
         #expect(try take(10, nonce: 300, at: 300, in: table) == nil)
         #expect(table.count == 1)

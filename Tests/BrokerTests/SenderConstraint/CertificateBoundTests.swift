@@ -97,7 +97,8 @@ struct CertificateBoundTests {
         #expect(first.certificate == "first" && broker.provider.refreshes == 0)
         show(broker, "second")
         _ = try await broker.useCases.resumeSession.resume(signedIn.token)
-        #expect(broker.provider.refreshes == 0, "a look at the session is no use of its tokens")
+        #expect(
+            broker.provider.refreshes == 0, "a look at the session does not use its tokens, so it causes no refresh")
         let second = try await access(broker, signedIn)
         #expect(second.certificate == "second" && second.version == first.version + 1)
         #expect(second.token.reveal() != first.token.reveal())

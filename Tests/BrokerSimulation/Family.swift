@@ -24,7 +24,7 @@ final class Family {
     var death: Death?
     /// Whether the broker has ended the session of the grant.
     var isSessionEnded = false
-    /// Whether the revocation of another grant also ended this grant at a time when the broker did not know whose grant it was.
+    /// Whether the revocation of another grant also ended this grant, at a time when no session had this grant.
     var isRevokedUnseen = false
     var mishaps: [Mishap] = []
     /// Whether the answer to a call for another API may be lost because of a mishap.

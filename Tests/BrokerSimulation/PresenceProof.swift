@@ -48,7 +48,7 @@ final class PresenceShow: @unchecked Sendable {
     let process: SimulatedProcess
     let askedAt: Int
     private let number: Int
-    /// The number of this call among the calls with the same proof, counted from the call that a process began to handle first.
+    /// The position of this call among the calls with the same proof, in the order in which processes began to handle them.
     private var place = 0
     private var wasFree = false
 

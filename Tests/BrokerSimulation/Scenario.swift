@@ -30,8 +30,9 @@ package enum Scenario: String, CaseIterable, Sendable {
     case lostRotationMisnamed
     /// Somebody sets the wall clock to another time during a refresh.
     case wallClockSteps
-    /// For some seconds, the wall clock is wrong: an hour behind; or three months ahead, so that every session seems to have
-    /// lapsed.
+    /// For some seconds, the wall clock is wrong.
+    ///
+    /// It is either an hour behind, or three months ahead, so that every session seems to have lapsed.
     case wallClockLeaps
     /// The broker is interrupted while it carries out a logout token, and then treats the repeated logout token as a replay.
     case interruptedLogoutToken

@@ -17,7 +17,8 @@ package struct ProofAddress: Sendable, Hashable {
 
     /// Normalizes an absolute http or https address.
     ///
-    /// Creates nil for another text, and for an address with user information, a malformed escape or a byte outside ASCII.
+    /// The result is nil for any other text, and for an address with user information, a malformed escape or a byte outside
+    /// ASCII.
     package init?(_ text: String) {
         let text = Array(text.utf8)
         guard text.allSatisfy({ (0x21...0x7E).contains($0) }), let colon = text.firstIndex(of: UInt8(ascii: ":")) else {

@@ -3,7 +3,7 @@ import Foundation
 /// The P-256 key of this device's bound sessions: ``SecureEnclaveProofKey``, or your own.
 ///
 /// The cookie or token of such a session is useless without the key. See `docs/apps/bound-sessions.md`. A key that asks
-/// for the user each time implements the same protocol, like ``SecureEnclavePresenceKey``.
+/// the user before each signature, like ``SecureEnclavePresenceKey``, implements the same protocol.
 public protocol ProofKey: Sendable {
     /// Returns the public key, or nil if no key was made yet or the key is lost.
     ///

@@ -169,7 +169,7 @@ struct EndingsFileTests {
     // MARK: The file's disk
 
     @Test(
-        "The endings file disappears → sessions end, reported as \"not written\"; the file is back → it gets these endings"
+        "The endings file disappears → sessions end, reported as \"not written\"; the file is back → these endings are written"
     )
     func gone() async throws {
         try await with { place in

@@ -304,7 +304,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A registration's exchange is released → the registration is open again; a session comes from it → it is closed",
+        "A registration's exchange is released → the registration is open again; the exchange makes a session → it is closed",
         arguments: StoreEngine.allCases)
     func registrationCompleted(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

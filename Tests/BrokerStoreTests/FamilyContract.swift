@@ -169,7 +169,7 @@ struct FamilyContract {
         }
     }
 
-    @Test("A child ends → its parent and siblings live on", arguments: StoreEngine.allCases)
+    @Test("A child ends → the child's parent and siblings live on", arguments: StoreEngine.allCases)
     func alone(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let parent = Rows.session()

@@ -262,7 +262,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "A step-up finds that another step-up has changed the session → its exchange is finished, its tokens go to the outbox",
+        "A step-up finds that another one has changed the session → its own exchange is finished; its tokens go to the outbox",
         arguments: StoreEngine.allCases)
     func overtaken(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -280,7 +280,7 @@ import Testing
     }
 
     @Test(
-        "A device starts a second login while one is pending → both have the same login token, which finishes both")
+        "A device starts a second login while one is pending → both logins have one login token, which can finish both")
     func joined() async throws {
         let broker = try TestBroker()
         let first = try await broker.start()

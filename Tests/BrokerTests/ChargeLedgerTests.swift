@@ -153,7 +153,7 @@ import Testing
         #expect(ledger.takeWrongToken(from: one) != nil)
     }
 
-    @Test("Many logins are burned → they do not use up the cap of pending logins (SEC-119)")
+    @Test("Many logins are burned → the burned logins do not count in the cap of pending logins (SEC-119)")
     func burned() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(

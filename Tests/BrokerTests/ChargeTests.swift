@@ -104,7 +104,8 @@ import Testing
     }
 
     @Test(
-        "One address starts logins without end → it gets only its share of the cap, and others get the rest (SEC-119)")
+        "One address starts logins without end → it gets only its share of the cap, and other addresses get the rest (SEC-119)"
+    )
     func pendingShare() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1_000_000, pending: 100))
         for _ in 0..<50 { _ = try await fixture.broker.start(charge: fixture.one) }

@@ -145,7 +145,7 @@ import Testing
     }
 
     @Test(
-        "An exchange's owner has the token answer, but its claim lapses while the store is away → other replicas wait for it"
+        "An exchange's claim lapses while the store is away, and its owner has the answer → other replicas wait for the owner"
     )
     func awayForLonger() async throws {
         let (owner, other, store, url, token) = try await inHand(isSeen: true)

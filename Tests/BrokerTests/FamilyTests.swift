@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test(
-        "An older release reads a child session's row → it finds a newer format; a row's parent or place was changed → malformed"
+        "An older release reads a child session's row → a newer format; the parent or place in a row was changed → malformed"
     )
     func sealed() async throws {
         let broker = try broker()

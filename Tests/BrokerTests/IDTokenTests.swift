@@ -134,7 +134,7 @@ import Testing
     // MARK: Used once
 
     @Test(
-        "An id_token is forwarded again → its starter gets the session for ten minutes; others get `code_already_used`"
+        "An id_token is forwarded again → its starter gets the session for ten minutes; other callers get `code_already_used`"
     )
     func once() async throws {
         let broker = try TestBroker()

@@ -99,7 +99,7 @@ import Testing
     // MARK: The claim's owner
 
     @Test(
-        "A replica cannot store refreshed tokens for 80 s → other callers wait, and then they are stored without another refresh"
+        "A replica cannot store refreshed tokens for 80 s → other callers wait; the tokens are stored later, with no new refresh"
     )
     func cutOff() async throws {
         let (one, store, live) = try await expired()

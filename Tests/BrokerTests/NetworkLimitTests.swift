@@ -115,7 +115,7 @@ import Testing
     }
 
     @Test(
-        "One /48 begins exchanges without end → it gets a quarter of all places for exchanges, and others can use the rest"
+        "One /48 begins exchanges without end → it gets a quarter of all places for exchanges; other networks can use the rest"
     )
     func exchanges() throws {
         let ledger = ChargeLedger(

@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test(
-        "A registration's or handoff's record has a newer format → 503; it has an invalid format → treated as expired",
+        "A registration's or handoff's record has a newer format → 503; a record is invalid → treated as expired",
         .timeLimit(.minutes(1))
     )
     func registration() async throws {

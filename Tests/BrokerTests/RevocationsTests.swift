@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test(
-        "The user of revoked tokens is unknown → they are revoked, unless the provider would then end all tokens of this user",
+        "Tokens are to be revoked, and their user is unknown → revoked, unless the provider would end all tokens of this user",
         arguments: [(RevocationReach.token, 1), (.signIn, 1), (.user, 0)])
     func unknownOrigin(_ reach: RevocationReach, _ revoked: Int) async throws {
         let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]), reach: reach)

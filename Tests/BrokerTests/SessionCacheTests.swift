@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test(
-        "A load into the cache began before its session ended → the result is not cached; it began afterwards → cached (SEC-129)"
+        "A load into the cache began before its session ended → not cached; a load began after the end → cached (SEC-129)"
     )
     func loads() async throws {
         let session = try #require(try await sessions(1).first)

@@ -92,7 +92,7 @@ struct PeerLedgerTests {
     }
 
     @Test(
-        "A connection is accepted → its address and its network count it; a connection is refused → neither counts it (SEC-105)"
+        "A connection is accepted → its address and its network count it; a connection is refused → no count changes (SEC-105)"
     )
     func networks() throws {
         let refused = Mutex<[PeerPolicy.Key]>([])

@@ -68,7 +68,7 @@ struct EmailVerdictTests {
     }
 
     @Test(
-        "Two sources of claims → email_verified is from the source of the address; it is missing there → the other's false counts"
+        "Two sources of claims → the source of the address decides email_verified; if it does not, a false of the other counts"
     )
     func sources() {
         typealias Claims = [(name: String, value: JSONValue)]

@@ -56,7 +56,7 @@ struct EvidenceCheckTests {
     }
 
     @Test(
-        "A proof is checked before the body is read → none or another key's proof is refused; a right one passes, still unused"
+        "A proof is checked before the body is read → a missing or wrong proof is refused; a right one passes, but stays unused"
     )
     func looks() async throws {
         let broker = try broker()

@@ -109,7 +109,7 @@ struct ProofChargeTests {
     }
 
     @Test(
-        "An address uses up its signature checks for one session → it keeps those for others, and other addresses keep all theirs"
+        "An address has used up its signature checks for one session → its other sessions and other addresses are unaffected"
     )
     func others() async throws {
         let (victim, other) = (try Self.session(1), try Self.session(2))

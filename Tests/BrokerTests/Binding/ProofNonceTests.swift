@@ -81,7 +81,7 @@ struct ProofNonceTests {
     }
 
     @Test(
-        "A pass has reached its end → it counts as missing; a pass was changed, or belongs to another session → it is invalid"
+        "A pass has reached its end → the pass counts as missing; a pass was changed, or belongs to another session → invalid"
     )
     func passes() throws {
         let session = vault.digest(Array("session".utf8))

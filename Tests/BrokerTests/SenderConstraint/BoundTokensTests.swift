@@ -41,7 +41,7 @@ struct BoundTokensTests {
     // MARK: The sign-in
 
     @Test(
-        "Another process finishes a login → it uses the key that this login began with, for the code and the session's tokens"
+        "Another process finishes a login → this process uses the login's own key for the code and for the session's tokens"
     )
     func login() async throws {
         let first = try broker()

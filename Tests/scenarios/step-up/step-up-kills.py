@@ -224,7 +224,7 @@ def kills(case):
             old = stage.grant(stage.third, session)
             outcome = round(stage, session)
             ended = time.monotonic()
-            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"a replica is killed at “{name}”, the step-up's first forward → takes effect, or else the repeated forward is expected to fail")
+            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"a replica is killed at “{name}”, the step-up's first forward → takes effect, unless the repeated forward has to fail in this round")
             stage.dying.start()
             acr = "mfa" if outcome.steps_up else "pwd"
             for broker in stage.brokers:

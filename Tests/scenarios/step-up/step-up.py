@@ -106,7 +106,7 @@ def refusals(case):
     case.same(200, broker.exchange(session).status, "a session after failed step-ups → its token exchange works")
     case.same(200, broker.refresh(session).status, "a session after failed step-ups → its refresh works")
     case.verdict(wait_for(30, lambda: broker.query("SELECT count(*) FROM outbox") == [(0,)]), "failed step-ups → the outbox is empty within 30 seconds")
-    case.same(2 * A_PAIR, sandbox.calls("oidc/revoke"), "failed step-ups, and each revocation would end all tokens of its user → the broker revokes only the tokens of the other user's sign-ins")
+    case.same(2 * A_PAIR, sandbox.calls("oidc/revoke"), "failed step-ups at a provider where a revocation ends all tokens of a user → the broker revokes only the tokens of the other user")
 
     # A first sign-in, whose login demands a class or an age.
     failed = Login(broker, None, WEAK | {"provider": "oidc", "client": "ios"}).sign_in(sandbox_auth_age=4000).forward()

@@ -357,7 +357,7 @@ class MemoryStorage : CredentialStorage {
 
 /** The stored credentials. All changes of the credentials go through this class. */
 private class Keeping(private val storage: CredentialStorage) {
-    /** The shared request for the stored session. Another session gets another one. */
+    /** The shared request for the stored session. Each session has a request of its own. */
     @Volatile var asking = SharedAnswer<Session>()
 
     fun kept(): Credentials = storage.read() ?: Credentials()
@@ -390,8 +390,8 @@ private class Keeping(private val storage: CredentialStorage) {
 
 /**
  * A P-256 key that owns the sessions of this device (docs/apps/bound-sessions.md). A copied cookie or token is useless
- * without it. On Android, use `KeystoreProofKey`. A key that asks for the user each time implements the same interface,
- * like `KeystorePresenceKey`.
+ * without it. On Android, use `KeystoreProofKey`. A key that asks the user before each signature, like
+ * `KeystorePresenceKey`, implements the same interface.
  */
 interface ProofKey {
     /**
@@ -1283,12 +1283,12 @@ private fun Calls.events(response: Response, listener: SessionListener, request:
 // ==== sources/Coatcheck.kt ==============================================================================================
 
 /**
- * The broker for one app on one device. Make one and share it. For two accounts on one device, create two with different
- * storages. [transport] is for a proxy or pinned certificates.
+ * The broker for one app on one device. Make one object and share it. For two accounts on one device, create two objects
+ * with different storages. [transport] is for a proxy or pinned certificates.
  *
- * With a [key], sessions belong to the key if the broker binds this client's sessions. A [presenceKey] asks for the user
- * each time ([registerPresenceKey]). [onStepUp] decides whether a call that needs a stronger or more recent sign-in may
- * open the [browser]. Without it, such a call throws a [StepUpRequired].
+ * With a [key], sessions belong to the key if the broker binds this client's sessions. A [presenceKey] asks the user before
+ * each signature ([registerPresenceKey]). [onStepUp] decides whether a call that needs a stronger or more recent sign-in may
+ * open the [browser]. Without [onStepUp], such a call throws a [StepUpRequired].
  */
 class Coatcheck(
     private val broker: HttpUrl, private val client: String?, storage: CredentialStorage, deadlineMillis: Long = 60_000,
@@ -1562,7 +1562,7 @@ class Coatcheck(
      * upstream is repeated only if its method is idempotent. The [query] is for example `page=2`.
      *
      * If the broker demands the user's presence (`presence_required`), the presence key asks the user, for one call after
-     * another. With [presence], it asks before the first request. Use it if the demand is certain, because it saves a request.
+     * another. With [presence], it asks before the first request. This saves a request if the demand is certain.
      */
     fun relay(
         upstream: String, path: String, method: String = "GET", body: RequestBody? = null, presence: Boolean = false, query: String? = null

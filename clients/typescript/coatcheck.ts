@@ -1,12 +1,13 @@
 // Made by scripts/build-clients from clients/typescript/sources; not for editing.
 //
 // A client of Coatcheck in one file to copy, without dependencies. Use it for React Native with a bearer client, or for the
-// web with a cookie client. The app passes a storage, a browser and, if the global `fetch` is unsuitable, another one.
+// web with a cookie client. The app passes a storage and a browser. If the global `fetch` is unsuitable, the app also passes another
+// `fetch`.
 //
 //     const coatcheck = new Coatcheck({ broker: 'https://auth.example.com', client: 'android', transport: 'bearer', storage, browser })
 //     const signIn = await coatcheck.signIn('oidc')
 //
-// Make one and share it. A call is repeated automatically if that is safe, as docs/apps/native-apps.md describes. Methods
+// Make one object and share it. A call is repeated automatically if that is safe, as docs/apps/native-apps.md describes. Methods
 // throw a Problem, an Unreachable, a LoginFailed, a KeyLost, a PresenceKeyLost, a Cancelled, or the reason of an aborted
 // AbortSignal.
 
@@ -169,11 +170,11 @@ export interface Options {
      * a hash of the secret and no script can read the cookie.
      */
     key?: ProofKey
-    /** A key that asks for the user each time; see `registerPresenceKey`. */
+    /** A key that asks the user before each signature; see `registerPresenceKey`. */
     presenceKey?: ProofKey
     /**
-     * Decides whether a call that needs a stronger or more recent sign-in may open the browser. Without it, such a call
-     * throws a `StepUpRequired`.
+     * Decides whether a call that needs a stronger or more recent sign-in may open the browser. Without `onStepUp`, such a
+     * call throws a `StepUpRequired`.
      */
     onStepUp?: (demand: StepUp) => boolean | Promise<boolean>
     browser?: SignInBrowser
@@ -408,7 +409,7 @@ export interface ProofPublicKey { x: string; y: string }
  * A P-256 key that owns the sessions of this device (docs/apps/bound-sessions.md). A copied token is useless without it.
  *
  * In a browser and Node, use `WebCryptoKey`. React Native needs a module for the Secure Enclave and the Keystore. A key
- * that asks for the user each time implements the same interface.
+ * that asks the user before each signature implements the same interface.
  */
 export interface ProofKey {
     /**
@@ -893,8 +894,8 @@ function passOf(body: { pass?: string; expires_in: number } | undefined): Creden
 }
 
 /**
- * Whether a pass needs a renewal: in the last minute of its lifetime (or the last quarter, if that is shorter), and after the
- * clock was set back.
+ * Whether a pass needs a renewal. It does in the last minute of its lifetime (or the last quarter, if that is shorter), and
+ * after the clock was set back.
  */
 function isDue(pass: { received: number; lifetime: number }): boolean {
     const age = (Date.now() - pass.received) / 1000
@@ -1409,7 +1410,7 @@ async function* streamed(body: Stream): AsyncGenerator<SessionEvent, void, void>
 
 // ==== sources/coatcheck.ts ==============================================================================================
 
-/** The broker, from the view of one app on one device. */
+/** The broker for one app on one device. */
 export class Coatcheck {
     private readonly keeping: Keeping
     private readonly calls: Calls
@@ -1478,7 +1479,7 @@ export class Coatcheck {
 
     /**
      * Forwards a code without its callback. Libraries that check the callback themselves, such as AppAuth, give such a
-     * code; it needs the login's `codeVerifier`. A provider's native SDK also gives one (clients with `native_code`),
+     * code, which needs the login's `codeVerifier`. A provider's native SDK also gives a code (clients with `native_code`),
      * without a verifier.
      */
     async forwardCode(code: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
@@ -1737,8 +1738,8 @@ export class Coatcheck {
      * A call that may have reached the upstream is repeated only if its method is idempotent and its body is a text or
      * bytes.
      *
-     * If the broker demands the user's presence (`presence_required`), the presence key asks for it, one call after
-     * another. With `presence`, it asks before the first request, which saves a request. Use it if the demand is certain.
+     * If the broker demands the user's presence (`presence_required`), the presence key asks the user, for one call after
+     * another. With `presence`, it asks before the first request. This saves a request if the demand is certain.
      */
     async relay(
         upstream: string, path: string, init: RequestInit & { query?: string; presence?: boolean; signal?: AbortSignal } = {}
@@ -1748,8 +1749,8 @@ export class Coatcheck {
 
     /**
      * Returns the events of the session until it ends or the signal is aborted. Reconnects by itself. Listen in the
-     * foreground only, because the first event after a reconnect contains the current state. It needs a `fetch` with a
-     * readable response stream (browsers, Node, `expo/fetch`), which React Native's own is not.
+     * foreground only, because the first event after a reconnect contains the current state. This method needs a
+     * `fetch` whose responses are readable streams (browsers, Node, `expo/fetch`). React Native's own `fetch` is unsuitable.
      */
     events(signal?: AbortSignal): AsyncGenerator<SessionEvent, void, void> { return listened(this.calls, signal) }
 }

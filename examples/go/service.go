@@ -39,7 +39,7 @@ func whoIs(token string, evidence url.Values) (session Session, err error) {
 	return
 }
 
-// The evidence from the app that a bound session is the app's own.
+// The evidence that the app sent for a bound session: a pass, or a proof with the request's method and URL.
 func evidence(request *http.Request) url.Values {
 	found := url.Values{}
 	if pass := request.Header.Get("Coatcheck-Pass"); pass != "" {
@@ -66,7 +66,7 @@ func serve(answer http.ResponseWriter, request *http.Request) {
 		answer.WriteHeader(503)
 		return
 	}
-	if session.Code != "" { // evidence is wanted; the session lives
+	if session.Code != "" { // evidence is missing or refused; the session lives
 		fault := "invalid_dpop_proof"
 		if session.Code == "use_dpop_nonce" {
 			fault = session.Code

@@ -34,7 +34,7 @@ public class Service {
         return new JSONObject(answer.body()).put("nonce", answer.headers().firstValue("DPoP-Nonce").orElse(""));
     }
 
-    // The evidence from the app that a bound session is the app's own.
+    // The evidence that the app sent for a bound session: a pass, or a proof with the request's method and URL.
     static Map<String, String> evidence(HttpExchange request) {
         var found = new LinkedHashMap<String, String>();
         var pass = request.getRequestHeaders().getFirst("Coatcheck-Pass");
@@ -59,7 +59,7 @@ public class Service {
             return 503;
         }
         var code = session.optString("code");
-        if (!code.isEmpty()) { // evidence is wanted; the session lives
+        if (!code.isEmpty()) { // evidence is missing or refused; the session lives
             var error = code.equals("use_dpop_nonce") ? code : "invalid_dpop_proof";
             request.getResponseHeaders().set("Coatcheck-Code", code);
             request.getResponseHeaders().set("DPoP-Nonce", session.optString("nonce"));

@@ -9,7 +9,7 @@ async function whoIs(token, evidence) {
   return { ...session, nonce: answer.headers.get("dpop-nonce") };
 }
 
-// The evidence from the app that a bound session is the app's own.
+// The evidence that the app sent for a bound session: a pass, or a proof with the request's method and URL.
 function evidence({ method, url, headers: { "coatcheck-pass": pass, dpop } }) {
   return { ...(pass && { pass }), ...(dpop && { dpop, htm: method, htu: process.env.ORIGIN + url }) };
 }
@@ -17,7 +17,7 @@ function evidence({ method, url, headers: { "coatcheck-pass": pass, dpop } }) {
 http.createServer(async (request, response) => {
   const token = request.headers.authorization?.replace(/^(Bearer|DPoP) /, "");
   const session = token ? await whoIs(token, evidence(request)).catch(() => null) : { active: false };
-  if (session?.code) { // evidence is wanted; the session lives
+  if (session?.code) { // evidence is missing or refused; the session lives
     const error = session.code === "use_dpop_nonce" ? session.code : "invalid_dpop_proof";
     response.setHeader("Coatcheck-Code", session.code).setHeader("DPoP-Nonce", session.nonce)
       .setHeader("WWW-Authenticate", `DPoP error="${error}", algs="ES256"`);

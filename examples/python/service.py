@@ -20,7 +20,7 @@ class Service(BaseHTTPRequestHandler):
         try:
             session = who_is(token, self.evidence()) if token else {"active": False}
             self.send_response(200 if session["active"] else 401)
-            if code := session.get("code"):  # evidence is wanted; the session lives
+            if code := session.get("code"):  # evidence is missing or refused; the session lives
                 error = code if code == "use_dpop_nonce" else "invalid_dpop_proof"
                 self.send_header("Coatcheck-Code", code)
                 self.send_header("DPoP-Nonce", session["nonce"])

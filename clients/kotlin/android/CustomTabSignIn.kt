@@ -100,9 +100,9 @@ class KeystoreStorage(context: Context, account: String = "coatcheck") : Credent
             cipher.init(Cipher.DECRYPT_MODE, key(), GCMParameterSpec(128, sealed, 0, 12))
             Credentials.fromJson(String(cipher.doFinal(sealed, 12, sealed.size - 12), Charsets.UTF_8))
         } catch (foreign: AEADBadTagException) {
-            null // of another installation: sign in again
+            null // The credentials belong to another installation, so the user has to sign in again.
         } catch (gone: KeyPermanentlyInvalidatedException) {
-            null // the key will never open it again
+            null // The key has become useless for good, so the user has to sign in again.
         }
         // Other errors are temporary, such as a busy Keystore. They are thrown, and the user stays signed in.
     }

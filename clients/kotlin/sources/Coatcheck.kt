@@ -22,12 +22,12 @@ import org.json.JSONException
 import org.json.JSONObject
 
 /**
- * The broker for one app on one device. Make one and share it. For two accounts on one device, create two with different
- * storages. [transport] is for a proxy or pinned certificates.
+ * The broker for one app on one device. Make one object and share it. For two accounts on one device, create two objects
+ * with different storages. [transport] is for a proxy or pinned certificates.
  *
- * With a [key], sessions belong to the key if the broker binds this client's sessions. A [presenceKey] asks for the user
- * each time ([registerPresenceKey]). [onStepUp] decides whether a call that needs a stronger or more recent sign-in may
- * open the [browser]. Without it, such a call throws a [StepUpRequired].
+ * With a [key], sessions belong to the key if the broker binds this client's sessions. A [presenceKey] asks the user before
+ * each signature ([registerPresenceKey]). [onStepUp] decides whether a call that needs a stronger or more recent sign-in may
+ * open the [browser]. Without [onStepUp], such a call throws a [StepUpRequired].
  */
 class Coatcheck(
     private val broker: HttpUrl, private val client: String?, storage: CredentialStorage, deadlineMillis: Long = 60_000,
@@ -301,7 +301,7 @@ class Coatcheck(
      * upstream is repeated only if its method is idempotent. The [query] is for example `page=2`.
      *
      * If the broker demands the user's presence (`presence_required`), the presence key asks the user, for one call after
-     * another. With [presence], it asks before the first request. Use it if the demand is certain, because it saves a request.
+     * another. With [presence], it asks before the first request. This saves a request if the demand is certain.
      */
     fun relay(
         upstream: String, path: String, method: String = "GET", body: RequestBody? = null, presence: Boolean = false, query: String? = null

@@ -10,8 +10,8 @@ import okio.ByteString
 
 /**
  * A P-256 key that owns the sessions of this device (docs/apps/bound-sessions.md). A copied cookie or token is useless
- * without it. On Android, use `KeystoreProofKey`. A key that asks for the user each time implements the same interface,
- * like `KeystorePresenceKey`.
+ * without it. On Android, use `KeystoreProofKey`. A key that asks the user before each signature, like
+ * `KeystorePresenceKey`, implements the same interface.
  */
 interface ProofKey {
     /**

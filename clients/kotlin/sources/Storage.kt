@@ -89,7 +89,7 @@ class MemoryStorage : CredentialStorage {
 
 /** The stored credentials. All changes of the credentials go through this class. */
 internal class Keeping(private val storage: CredentialStorage) {
-    /** The shared request for the stored session. Another session gets another one. */
+    /** The shared request for the stored session. Each session has a request of its own. */
     @Volatile var asking = SharedAnswer<Session>()
 
     fun kept(): Credentials = storage.read() ?: Credentials()

@@ -1,10 +1,11 @@
 // A client of Coatcheck in one file to copy, without dependencies. Use it for React Native with a bearer client, or for the
-// web with a cookie client. The app passes a storage, a browser and, if the global `fetch` is unsuitable, another one.
+// web with a cookie client. The app passes a storage and a browser. If the global `fetch` is unsuitable, the app also passes another
+// `fetch`.
 //
 //     const coatcheck = new Coatcheck({ broker: 'https://auth.example.com', client: 'android', transport: 'bearer', storage, browser })
 //     const signIn = await coatcheck.signIn('oidc')
 //
-// Make one and share it. A call is repeated automatically if that is safe, as docs/apps/native-apps.md describes. Methods
+// Make one object and share it. A call is repeated automatically if that is safe, as docs/apps/native-apps.md describes. Methods
 // throw a Problem, an Unreachable, a LoginFailed, a KeyLost, a PresenceKeyLost, a Cancelled, or the reason of an aborted
 // AbortSignal.
 import { AbortSignal, crypto, RequestInit, Response } from './platform'
@@ -20,7 +21,7 @@ import { Answer, Calls } from './calls'
 import { Asking } from './asking'
 import { listened, relayed } from './relay'
 
-/** The broker, from the view of one app on one device. */
+/** The broker for one app on one device. */
 export class Coatcheck {
     private readonly keeping: Keeping
     private readonly calls: Calls
@@ -89,7 +90,7 @@ export class Coatcheck {
 
     /**
      * Forwards a code without its callback. Libraries that check the callback themselves, such as AppAuth, give such a
-     * code; it needs the login's `codeVerifier`. A provider's native SDK also gives one (clients with `native_code`),
+     * code, which needs the login's `codeVerifier`. A provider's native SDK also gives a code (clients with `native_code`),
      * without a verifier.
      */
     async forwardCode(code: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
@@ -348,8 +349,8 @@ export class Coatcheck {
      * A call that may have reached the upstream is repeated only if its method is idempotent and its body is a text or
      * bytes.
      *
-     * If the broker demands the user's presence (`presence_required`), the presence key asks for it, one call after
-     * another. With `presence`, it asks before the first request, which saves a request. Use it if the demand is certain.
+     * If the broker demands the user's presence (`presence_required`), the presence key asks the user, for one call after
+     * another. With `presence`, it asks before the first request. This saves a request if the demand is certain.
      */
     async relay(
         upstream: string, path: string, init: RequestInit & { query?: string; presence?: boolean; signal?: AbortSignal } = {}
@@ -359,8 +360,8 @@ export class Coatcheck {
 
     /**
      * Returns the events of the session until it ends or the signal is aborted. Reconnects by itself. Listen in the
-     * foreground only, because the first event after a reconnect contains the current state. It needs a `fetch` with a
-     * readable response stream (browsers, Node, `expo/fetch`), which React Native's own is not.
+     * foreground only, because the first event after a reconnect contains the current state. This method needs a
+     * `fetch` whose responses are readable streams (browsers, Node, `expo/fetch`). React Native's own `fetch` is unsuitable.
      */
     events(signal?: AbortSignal): AsyncGenerator<SessionEvent, void, void> { return listened(this.calls, signal) }
 }

@@ -226,8 +226,8 @@ export function passOf(body: { pass?: string; expires_in: number } | undefined):
 }
 
 /**
- * Whether a pass needs a renewal: in the last minute of its lifetime (or the last quarter, if that is shorter), and after the
- * clock was set back.
+ * Whether a pass needs a renewal. It does in the last minute of its lifetime (or the last quarter, if that is shorter), and
+ * after the clock was set back.
  */
 export function isDue(pass: { received: number; lifetime: number }): boolean {
     const age = (Date.now() - pass.received) / 1000

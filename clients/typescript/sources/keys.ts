@@ -10,7 +10,7 @@ export interface ProofPublicKey { x: string; y: string }
  * A P-256 key that owns the sessions of this device (docs/apps/bound-sessions.md). A copied token is useless without it.
  *
  * In a browser and Node, use `WebCryptoKey`. React Native needs a module for the Secure Enclave and the Keystore. A key
- * that asks for the user each time implements the same interface.
+ * that asks the user before each signature implements the same interface.
  */
 export interface ProofKey {
     /**

@@ -108,11 +108,11 @@ export interface Options {
      * a hash of the secret and no script can read the cookie.
      */
     key?: ProofKey
-    /** A key that asks for the user each time; see `registerPresenceKey`. */
+    /** A key that asks the user before each signature; see `registerPresenceKey`. */
     presenceKey?: ProofKey
     /**
-     * Decides whether a call that needs a stronger or more recent sign-in may open the browser. Without it, such a call
-     * throws a `StepUpRequired`.
+     * Decides whether a call that needs a stronger or more recent sign-in may open the browser. Without `onStepUp`, such a
+     * call throws a `StepUpRequired`.
      */
     onStepUp?: (demand: StepUp) => boolean | Promise<boolean>
     browser?: SignInBrowser

@@ -30,8 +30,10 @@ public struct Credentials: Codable, Sendable, Hashable {
             (self.value, self.received, self.lifetime) = (value, received, lifetime)
         }
 
-        /// Whether the pass needs a renewal: in the last minute of its lifetime (or the last quarter, if that is shorter), and
-        /// after the device's clock was set back.
+        /// Whether the pass needs a renewal.
+        ///
+        /// It does in the last minute of its lifetime (or the last quarter, if that is shorter), and after the device's clock
+        /// was set back.
         func isDue(at time: Date) -> Bool {
             let age = time.timeIntervalSince(received)
             return age < 0 || age > lifetime - min(60, lifetime / 4)

@@ -180,7 +180,7 @@ package final class Simulation: @unchecked Sendable {
         }
         moments(weather.cuts) { [self] in
             let process = scheduler.random.pick(processes)
-            say("process \(process.number) does not hear of others")
+            say("process \(process.number) receives no notices for a while")
             process.notices?.breakOff(for: scheduler.random.number(weather.cutRange))
         }
         moments(weather.rotations) { [self] in

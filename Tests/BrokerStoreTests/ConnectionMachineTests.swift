@@ -35,7 +35,7 @@ struct ConnectionMachineTests {
 
     static let scenarios: [Scenario] = [
         Scenario(
-            testDescription: "operations are answered in order, at their sync and not before",
+            testDescription: "operations are sent → each is answered at its own sync, in order",
             steps: up + [
                 Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: false)),
                 Step(2, .sent([3], isWrite: true)),
@@ -44,7 +44,8 @@ struct ConnectionMachineTests {
                 Step(5, .completed), Step(5, .synced, [.answer(3, .done), .take(4)]),
             ]),
         Scenario(
-            testDescription: "lost: reads were not done, writes may have been, what failed was not",
+            testDescription:
+                "the connection is lost → a failed write and reads can be sent again, and another write is in doubt",
             steps: up + [
                 Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: false)),
                 Step(2, .sent([3], isWrite: true)),
@@ -55,19 +56,20 @@ struct ConnectionMachineTests {
                 Step(52, .ticked), Step(53, .ticked, [.connect]),
             ]),
         Scenario(
-            testDescription: "completed and not synced is in doubt, whatever the server says then",
+            testDescription: "a write completes, and the server shuts down before the sync → the write is in doubt",
             steps: up + [
                 Step(2, .sent([1], isWrite: true)), Step(3, .completed), Step(4, .failed(shutDown)),
                 Step(4, .lost, [.answer(1, .inDoubt), .disconnect]),
             ]),
         Scenario(
-            testDescription: "broken off with a reason: nothing behind it was begun",
+            testDescription: "the server shuts down at the first of two writes → both writes can be sent again",
             steps: up + [
                 Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: true)), Step(3, .failed(shutDown)),
                 Step(3, .lost, [.answer(1, .notDone), .answer(2, .notDone), .disconnect]),
             ]),
         Scenario(
-            testDescription: "broken off by a pooler: what was sent is in doubt, the server may have committed",
+            testDescription:
+                "a pooler ends the connection → writes are in doubt, because the server may have committed them",
             steps: up + [
                 Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: true)),
                 Step(2, .sent([3, 4], isWrite: false)), Step(3, .failed(pooler)),
@@ -79,19 +81,20 @@ struct ConnectionMachineTests {
                     ]),
             ]),
         Scenario(
-            testDescription: "a pooler's word with a sync behind it is no more than that",
+            testDescription: "a pooler reports an error and then answers the sync → the write is in doubt",
             steps: up + [
                 Step(2, .sent([1], isWrite: true)), Step(3, .failed(pooler)),
                 Step(3, .synced, [.answer(1, .inDoubt), .disconnect, .connect]),
             ]),
         Scenario(
-            testDescription: "a server that only reads goes on: what stands behind the one it refused is in doubt",
+            testDescription:
+                "a read-only server refuses a write, and the connection is lost → the next write is in doubt",
             steps: up + [
                 Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: true)), Step(3, .failed(readOnly)),
                 Step(3, .lost, [.answer(1, .notDone), .answer(2, .inDoubt), .disconnect]),
             ]),
         Scenario(
-            testDescription: "a server that is silent is given up after six seconds, counted from its last word",
+            testDescription: "the server is silent → six seconds after its last answer, the connection counts as lost",
             steps: up + [
                 Step(1000, .sent([1], isWrite: true)), Step(1000, .sent([2], isWrite: true)), Step(5000, .completed),
                 // Two statements are in progress, which is more than `refill`. So the connection takes no further statement
@@ -100,7 +103,8 @@ struct ConnectionMachineTests {
                 Step(11_000, .ticked, [.answer(1, .inDoubt), .answer(2, .inDoubt), .disconnect]),
             ]),
         Scenario(
-            testDescription: "a server that became read only is left, and what it refused goes elsewhere",
+            testDescription:
+                "the server becomes read-only → a refused write is sent elsewhere, and the connection is replaced",
             steps: up + [
                 Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: false)), Step(3, .failed(readOnly)),
                 Step(3, .synced, [.answer(1, .notDone)]), Step(4, .ticked),
@@ -108,14 +112,16 @@ struct ConnectionMachineTests {
                 Step(6, .connected, [.take(4)]),
             ]),
         Scenario(
-            testDescription: "a warning amid a write's commit makes it doubtful, amid a read nothing",
+            testDescription:
+                "the server warns that the standby may lack a commit → a write is in doubt, and a read is done",
             steps: up + [
                 Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: false)),
                 Step(3, .completed), Step(3, .warned), Step(3, .synced, [.answer(1, .inDoubt), .take(3)]),
                 Step(4, .completed), Step(4, .warned), Step(4, .synced, [.answer(2, .done), .take(4)]),
             ]),
         Scenario(
-            testDescription: "pauses grow to two seconds while it cannot connect, and begin anew after an answer",
+            testDescription:
+                "the server cannot be reached → pauses grow to two seconds, and are short again after an answer",
             steps: [
                 Step(0, .begin, [.connect]), Step(0, .connectFailed), Step(49, .ticked), Step(50, .ticked, [.connect]),
                 Step(50, .connectFailed), Step(149, .ticked), Step(150, .ticked, [.connect]),
@@ -128,7 +134,7 @@ struct ConnectionMachineTests {
                 Step(5202, .ticked), Step(5203, .ticked, [.connect]),
             ]),
         Scenario(
-            testDescription: "reads that share a sync are answered together, whatever was warned of",
+            testDescription: "the server warns during reads that share a sync → all these reads are done",
             steps: up + [
                 Step(2, .sent([1, 2, 3], isWrite: false)), Step(3, .completed), Step(3, .completed), Step(3, .warned),
                 Step(3, .completed),
@@ -136,7 +142,7 @@ struct ConnectionMachineTests {
             ]),
         Scenario(
             testDescription:
-                "a read that fails is refused alone: those before it are done, those behind it asked again",
+                "one of the reads that share a sync fails → the reads before it are done, and those behind it are sent again",
             steps: up + [
                 Step(2, .sent([1, 2, 3], isWrite: false)), Step(2, .sent([4], isWrite: true)), Step(3, .completed),
                 Step(3, .failed(conflict)),
@@ -144,48 +150,52 @@ struct ConnectionMachineTests {
                 Step(4, .completed), Step(4, .synced, [.answer(4, .done), .take(4)]),
             ]),
         Scenario(
-            testDescription: "reads that were all read are done, even where their sync fails",
+            testDescription: "all reads that share a sync are complete, and the sync fails → the reads are done",
             steps: up + [
                 Step(2, .sent([1, 2], isWrite: false)), Step(3, .completed), Step(3, .completed),
                 Step(3, .failed(conflict)),
                 Step(3, .synced, [.answer(1, .done), .answer(2, .done), .take(4)]),
             ]),
         Scenario(
-            testDescription: "a server that shuts down amid reads keeps what was read, and the rest goes elsewhere",
+            testDescription:
+                "the server shuts down during reads that share a sync → complete reads are done, and the others are sent again",
             steps: up + [
                 Step(2, .sent([1, 2], isWrite: false)), Step(3, .completed), Step(3, .failed(shutDown)),
                 Step(3, .synced, [.answer(1, .done), .answer(2, .notDone), .disconnect, .connect]),
             ]),
         Scenario(
-            testDescription: "lost: reads that share a sync are asked again, the write behind them is in doubt",
+            testDescription:
+                "the connection is lost → reads that share a sync are sent again, and the write behind them is in doubt",
             steps: up + [
                 Step(2, .sent([1, 2], isWrite: false)), Step(2, .sent([3], isWrite: true)), Step(3, .completed),
                 Step(
                     3, .lost, [.answer(1, .notDone), .answer(2, .notDone), .answer(3, .inDoubt), .disconnect]),
             ]),
         Scenario(
-            testDescription: "a write that fails at its commit is refused, though its statement was through",
+            testDescription: "a write's statement succeeds, and its commit fails → the write is refused",
             steps: up + [
                 Step(2, .sent([1], isWrite: true)), Step(3, .completed), Step(3, .failed(conflict)),
                 Step(3, .synced, [.answer(1, .refused(conflict)), .take(4)]),
             ]),
         Scenario(
-            testDescription: "closing waits for what is under way, and takes nothing more",
+            testDescription:
+                "the connection closes during a write → it waits for the write, and takes no other operation",
             steps: up + [
                 Step(2, .sent([1], isWrite: true)), Step(3, .close), Step(3, .ticked), Step(4, .completed),
                 Step(4, .synced, [.answer(1, .done), .disconnect, .finish]), Step(5, .ticked),
             ]),
         Scenario(
-            testDescription: "closing while connecting, resting or idle ends at once",
+            testDescription: "the connection closes while it connects → as soon as it is connected, it disconnects",
             steps: [Step(0, .begin, [.connect]), Step(1, .close), Step(2, .connected, [.disconnect, .finish])]),
         Scenario(
-            testDescription: "closing while resting ends at once",
+            testDescription: "the connection closes during a pause → it ends at once",
             steps: [Step(0, .begin, [.connect]), Step(1, .connectFailed), Step(2, .close, [.finish])]),
         Scenario(
-            testDescription: "closing while connecting ends when that fails",
+            testDescription: "the connection closes while it connects, and connecting fails → it ends",
             steps: [Step(0, .begin, [.connect]), Step(1, .close), Step(2, .connectFailed, [.finish])]),
         Scenario(
-            testDescription: "what makes no sense loses the connection or does nothing",
+            testDescription:
+                "an event does not fit the connection's state → the connection is lost, or nothing happens",
             steps: up + [
                 Step(2, .synced, [.disconnect]), Step(2, .synced), Step(2, .completed), Step(2, .lost), Step(2, .begin),
                 Step(2, .connected), Step(2, .connectFailed),

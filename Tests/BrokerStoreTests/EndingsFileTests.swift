@@ -329,7 +329,9 @@ struct EndingsFileTests {
             let taken = images.withLock { $0 }
             #expect(Set(taken.keys) == [.noted, .written, .synced])
             for (step, image) in taken {
-                #expect(try image.entries.first?.tokenDigest == rows[0].tokenDigest, "\(step): what was answered")
+                #expect(
+                    try image.entries.first?.tokenDigest == rows[0].tokenDigest,
+                    "\(step): the answered ending is in the file")
                 let again = try await image.open(now: Rows.seconds(60))
                 #expect(try await again.session(tokenDigest: rows[1].tokenDigest)?.endReason == .loggedOut, "\(step)")
                 // The client got no answer before the crash, so it repeats the log-out. The answer now promises that the ending

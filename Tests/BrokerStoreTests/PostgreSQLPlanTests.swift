@@ -13,16 +13,18 @@ import Testing
 struct PostgreSQLPlanTests {
     /// The statements that may read a whole table, with the reasons.
     private static let walks = [
-        "count_outbox": "a gauge, off the requests' connections; what waits is little",
-        "admin_count_logins": "an operator counts", "admin_count_handoffs": "an operator counts",
-        "admin_count_registrations": "an operator counts", "admin_count_exchanges": "an operator counts",
-        "admin_count_sessions": "an operator counts", "admin_count_outbox": "an operator counts",
-        "admin_count_audit": "an operator counts", "admin_count_logout_tokens": "an operator counts",
-        "admin_count_audience_tokens": "an operator counts",
-        "admin_use_audiences": "asked before a key is removed, of sessions that call several APIs",
-        "admin_use_exchanges": "asked before a key is removed",
-        "admin_use_registrations": "the same, and there are few", "admin_use_outbox": "the same, and there are few",
-        "live_sessions": "a gauge, which counts by the index alone",
+        "count_outbox": "used for a gauge, on another connection than requests; few rows wait",
+        "admin_count_logins": "counts rows for an operator", "admin_count_handoffs": "counts rows for an operator",
+        "admin_count_registrations": "counts rows for an operator",
+        "admin_count_exchanges": "counts rows for an operator",
+        "admin_count_sessions": "counts rows for an operator", "admin_count_outbox": "counts rows for an operator",
+        "admin_count_audit": "counts rows for an operator", "admin_count_logout_tokens": "counts rows for an operator",
+        "admin_count_audience_tokens": "counts rows for an operator",
+        "admin_use_audiences": "read before a key is removed; only sessions that call several APIs have such rows",
+        "admin_use_exchanges": "read before a key is removed",
+        "admin_use_registrations": "read before a key is removed, and there are few such rows",
+        "admin_use_outbox": "read before a key is removed, and there are few such rows",
+        "live_sessions": "used for a gauge, and answered from the index alone",
     ]
 
     /// Whether the statement lists ended sessions in another order than that of the index that finds them.
@@ -43,7 +45,7 @@ struct PostgreSQLPlanTests {
         #expect(Set(statements.map(\.name)).count == statements.count)
         for name in try Self.writtenNames() {
             let isListed = statements.contains { name.isWhole ? $0.name == name.text : $0.name.hasPrefix(name.text) }
-            #expect(isListed, "\(name.text) is not looked at here")
+            #expect(isListed, "\(name.text) is missing among this test's statements")
         }
         try await PostgreSQLServer.withDatabase(isSpoilt: true) { url, _ in
             let connection = try PostgreSQLServer.connect(url)

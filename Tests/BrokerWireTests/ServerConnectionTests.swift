@@ -44,174 +44,217 @@ struct ServerConnectionTests {
     }
 
     static let table: [Row] = [
-        Row(name: "a head alone waits for its end", before: [], event: head(), effects: [], phase: .open),
         Row(
-            name: "a whole request is served", before: [head()], event: .end, effects: .serve, phase: .open,
+            name: "a request's head arrives → the broker waits for the end of the request", before: [], event: head(),
+            effects: [], phase: .open),
+        Row(
+            name: "a request without a body is complete → it is served", before: [head()], event: .end, effects: .serve,
+            phase: .open,
             takesInput: false),
         Row(
-            name: "a request with a body is served at its head", before: [], event: post, effects: .serve, phase: .open,
+            name: "the head of a request with a body arrives → the request is served, and its body is read", before: [],
+            event: post, effects: .serve, phase: .open,
             takesInput: true),
-        Row(name: "a piece of a body is handed on", before: [post], event: .body, effects: .deliver, phase: .open),
         Row(
-            name: "a body ends", before: [post, .body], event: .end, effects: .endBody, phase: .open, takesInput: false),
+            name: "a piece of a request's body arrives → the service gets the piece", before: [post], event: .body,
+            effects: .deliver, phase: .open),
         Row(
-            name: "a request whose body came with its head waits for it", before: [], event: wholePost, effects: [],
+            name: "a request's body ends → the service gets the end, and no further input is read",
+            before: [post, .body], event: .end, effects: .endBody, phase: .open, takesInput: false),
+        Row(
+            name: "a request's body came together with its head → the request is served only at the body's end",
+            before: [], event: wholePost, effects: [],
             phase: .open, takesInput: true),
         Row(
-            name: "such a body is kept, and nobody is asked to send it", before: [wholePost], event: .body,
+            name: "a body that came with its head is decoded → it is kept, and no 100 Continue is sent",
+            before: [wholePost], event: .body,
             effects: .deliver, phase: .open, takesInput: true),
         Row(
-            name: "with its end the request is served", before: [wholePost, .body], event: .end, effects: .serve,
+            name: "a body that came with its head ends → the request is served", before: [wholePost, .body],
+            event: .end, effects: .serve,
             phase: .open, takesInput: false),
         Row(
-            name: "another request may follow, whether its body was looked at or not",
+            name:
+                "a request whose body came with its head is answered → the next request is taken, even if the body is unread",
             before: [wholePost, .body, .end, answer], event: ended, effects: .next, phase: .open, takesInput: true),
         Row(
-            name: "a client that is gone before the end of such a body is not answered", before: [wholePost, .body],
+            name:
+                "a FIN arrives before the end of a body that came with its head → the connection closes without an answer",
+            before: [wholePost, .body],
             event: .inputClosed(more: false), effects: [.closeOutput, .reschedule], phase: .closing),
         Row(
-            name: "a second head while one is served is not taken", before: get, event: head(), effects: [],
+            name: "a second head arrives while a request is served → it is not accepted", before: get, event: head(),
+            effects: [],
             phase: .open),
         Row(
-            name: "an answer ends and the next is taken", before: get + [answer], event: ended, effects: .next,
+            name: "an answer ends → the next request is taken", before: get + [answer], event: ended, effects: .next,
             phase: .open, takesInput: true),
         Row(
-            name: "while the answer before is not sent nothing is taken", before: get + [answer, .writable(false)],
+            name: "an answer ends, and bytes of it are unsent → no input is taken",
+            before: get + [answer, .writable(false)],
             event: ended, effects: .next, phase: .open, takesInput: false),
         Row(
-            name: "once it is sent the next is taken", before: get + [answer, .writable(false), ended],
+            name: "the unsent bytes of an answer are sent → the next request is taken",
+            before: get + [answer, .writable(false), ended],
             event: .writable(true), effects: .next, phase: .open, takesInput: true),
         Row(
-            name: "an answer that says close closes", before: get + [.answer(closes: true, more: true)],
+            name:
+                "an answer that closes the connection ends → the output is closed, even if more requests have arrived",
+            before: get + [.answer(closes: true, more: true)],
             event: .answerEnded(more: true), effects: [.closeOutput, .reschedule], phase: .closing, takesInput: false),
         Row(
-            name: "a request that says close is the last", before: [head { $0.closes = true }, .end, answer],
+            name:
+                "the answer to a request with Connection: close ends → the output is closed, even if more requests have arrived",
+            before: [head { $0.closes = true }, .end, answer],
             event: .answerEnded(more: true), effects: [.closeOutput, .reschedule], phase: .closing),
         Row(
-            name: "nothing is served after close", before: [head { $0.closes = true }, .end, answer, ended],
+            name: "a head arrives after the last answer → it is not served",
+            before: [head { $0.closes = true }, .end, answer, ended],
             event: head(), effects: [], phase: .closing),
         Row(
-            name: "a body that nobody read ends the connection", before: [post, answer], event: ended,
+            name: "an answer ends before the request's body → the body fails, and the connection closes",
+            before: [post, answer], event: ended,
             effects: [.closeOutput, .reschedule, .failBody], phase: .closing),
         Row(
-            name: "the linger begins when the output is closed",
+            name: "the output is closed after the last answer → the connection lingers",
             before: [head { $0.closes = true }, .end, answer, ended], event: .outputClosed, effects: .reschedule,
             phase: .lingering),
         Row(
-            name: "a FIN ends the linger", before: [head { $0.closes = true }, .end, answer, ended, .outputClosed],
+            name: "a FIN arrives while the connection lingers → the connection closes",
+            before: [head { $0.closes = true }, .end, answer, ended, .outputClosed],
             event: .inputClosed(more: false), effects: .close, phase: .closed),
         Row(
-            name: "after a FIN there is no linger", before: get + [.inputClosed(more: false), answer, ended],
+            name: "the output is closed after the client's FIN → the connection closes without lingering",
+            before: get + [.inputClosed(more: false), answer, ended],
             event: .outputClosed,
             effects: .close, phase: .closed),
         Row(
-            name: "a FIN between requests closes", before: [], event: .inputClosed(more: false),
+            name: "a FIN arrives between two requests → the connection closes", before: [],
+            event: .inputClosed(more: false),
             effects: [.closeOutput, .reschedule], phase: .closing),
         Row(
-            name: "a FIN behind a whole request lets it be answered", before: get, event: .inputClosed(more: false),
+            name: "a FIN arrives behind a complete request → the request is still answered", before: get,
+            event: .inputClosed(more: false),
             effects: [.halfClosed, .reschedule], phase: .open),
         Row(
-            name: "a FIN within a body fails it", before: [post, .body], event: .inputClosed(more: false),
+            name: "a FIN arrives within a request's body → the body fails, and this request is the last",
+            before: [post, .body], event: .inputClosed(more: false),
             effects: [.failBody, .halfClosed, .reschedule], phase: .lastRequest),
         Row(
-            name: "a FIN behind requests that wait for room closes nothing",
+            name: "a FIN arrives behind requests that wait until an answer is sent → the connection stays open",
             before: get + [answer, .writable(false), ended], event: .inputClosed(more: true), effects: .reschedule,
             phase: .open),
         Row(
-            name: "once they are answered it does",
+            name: "a FIN has arrived, and no request before it is left → the connection closes",
             before: get + [answer, .writable(false), ended, .inputClosed(more: true), .writable(true)],
             event: .inputClosed(more: false), effects: [.closeOutput, .reschedule], phase: .closing),
         Row(
-            name: "a FIN behind a body that its reader has not taken leaves it whole",
+            name: "a FIN has arrived, and then the rest of the body is decoded → the body is complete",
             before: [post, .body, .inputClosed(more: true)], event: .end, effects: .endBody, phase: .open),
         Row(
-            name: "a FIN behind the rest of a body fails it when nothing is left",
+            name:
+                "a FIN has arrived, and the rest of the body is too short → the body fails, and this request is the last",
             before: [post, .inputClosed(more: true), .body], event: .inputClosed(more: false),
             effects: [.failBody, .halfClosed, .reschedule], phase: .lastRequest),
         Row(
-            name: "while an answer before is not sent no other request is taken, however many have come",
+            name: "a piece is sent while earlier bytes are still unsent → no request is taken",
             before: [.writable(false)], event: .wrote, effects: [], phase: .open, takesInput: false),
         Row(
-            name: "requests that came before a FIN are answered",
+            name: "an answer ends, and requests came before the client's FIN → the next of them is taken",
             before: get + [.inputClosed(more: false), .answer(closes: false, more: true)],
             event: .answerEnded(more: true),
             effects: .next,
             phase: .open),
         Row(
-            name: "a malformed head is refused", before: [], event: .refused(.malformed), effects: .refuse,
+            name: "a request's head is malformed → the broker refuses it", before: [], event: .refused(.malformed),
+            effects: .refuse,
             phase: .lastRequest),
         Row(
-            name: "a malformed body is its request's to answer", before: [post, .body], event: .refused(.malformed),
+            name: "a request's body is malformed → the service gets the failure and answers", before: [post, .body],
+            event: .refused(.malformed),
             effects: .failBody, phase: .lastRequest),
         Row(
-            name: "nothing is refused after the end", before: [.refused(.malformed), answer, ended],
+            name: "malformed input arrives after a refusal has ended → it is not refused again",
+            before: [.refused(.malformed), answer, ended],
             event: .refused(.malformed), effects: [], phase: .closing),
         Row(
-            name: "an answer that cannot go on is a reset", before: get + [answer], event: .answerCut, effects: .reset,
+            name: "an answer cannot be completed → the connection is reset", before: get + [answer], event: .answerCut,
+            effects: .reset,
             phase: .closed),
         Row(
-            name: "100 Continue is said when the body is read",
+            name: "a client expects 100 Continue, and its body is read → 100 Continue is sent",
             before: [
                 head {
                     $0.hasBody = true; $0.expectsContinue = true
                 }
             ], event: .bodyRead, effects: .sendContinue, phase: .open),
         Row(
-            name: "and once only",
+            name: "a body is read again after 100 Continue was sent → no second 100 Continue is sent",
             before: [
                 head {
                     $0.hasBody = true; $0.expectsContinue = true
                 }, .bodyRead,
             ], event: .bodyRead, effects: [], phase: .open),
         Row(
-            name: "and not to who sends without waiting",
+            name: "a client sends its body without waiting for 100 Continue → 100 Continue is not sent",
             before: [
                 head {
                     $0.hasBody = true; $0.expectsContinue = true
                 }, .body,
             ], event: .bodyRead, effects: [], phase: .open),
         Row(
-            name: "and not after the answer has begun",
+            name: "a body is read after the answer has begun → 100 Continue is not sent",
             before: [
                 head {
                     $0.hasBody = true; $0.expectsContinue = true
                 }, answer,
             ], event: .bodyRead, effects: [], phase: .lastRequest),
         Row(
-            name: "a shutdown closes who is idle", before: get + [answer, ended],
+            name: "the server shuts down, and a connection is idle → the connection closes",
+            before: get + [answer, ended],
             event: .quiesce(more: false, pending: false), effects: .close, phase: .closed),
         Row(
-            name: "a shutdown waits for what is not sent", before: get + [answer, ended],
+            name:
+                "the server shuts down, and a connection has unsent bytes → the connection closes after they are sent",
+            before: get + [answer, ended],
             event: .quiesce(more: false, pending: true), effects: [.closeOutput, .reschedule], phase: .closing),
         Row(
-            name: "a shutdown waits for the first request of who has just come", before: [],
+            name:
+                "the server shuts down, and a connection has had no request yet → the connection waits for its first request",
+            before: [],
             event: .quiesce(more: false, pending: false), effects: .reschedule, phase: .open, takesInput: true),
         Row(
-            name: "which is served", before: [.quiesce(more: false, pending: false), head()], event: .end,
+            name: "the first request arrives during a shutdown → it is served",
+            before: [.quiesce(more: false, pending: false), head()], event: .end,
             effects: .serve, phase: .open),
         Row(
-            name: "and is the last", before: [.quiesce(more: false, pending: false), head(), .end, answer],
+            name: "the first request is answered during a shutdown → the connection closes",
+            before: [.quiesce(more: false, pending: false), head(), .end, answer],
             event: ended, effects: [.closeOutput, .reschedule], phase: .closing),
         Row(
-            name: "a shutdown waits for the answer", before: get, event: .quiesce(more: false, pending: false),
+            name: "the server shuts down while a request is served → the connection waits for the answer", before: get,
+            event: .quiesce(more: false, pending: false),
             effects: [], phase: .open),
         Row(
-            name: "and closes behind it", before: get + [.quiesce(more: false, pending: false), answer], event: ended,
+            name: "an answer ends during a shutdown → the connection closes",
+            before: get + [.quiesce(more: false, pending: false), answer], event: ended,
             effects: [.closeOutput, .reschedule], phase: .closing),
         Row(
-            name: "a shutdown serves what has come in",
+            name: "the server shuts down, and a further request has arrived → this request is taken",
             before: get + [.quiesce(more: true, pending: false), .answer(closes: false, more: true)],
             event: .answerEnded(more: true), effects: .next, phase: .open),
         Row(
-            name: "a body whose reader has enough is not read", before: [post, .body], event: .writable(true),
+            name: "unsent bytes are sent while a request's body is received → no effect", before: [post, .body],
+            event: .writable(true),
             effects: [], phase: .open),
         Row(
-            name: "a connection that is gone leaves nothing to do", before: get, event: .inactive, effects: [],
+            name: "the connection is lost while a request is served → no effect is left", before: get, event: .inactive,
+            effects: [],
             phase: .closed),
     ]
 
     @Test(
-        "A listener's connection is in a state of this test's table, and an event comes → the expected effects and phase",
+        "A listener's connection gets the events of a row in this test's table → the effects and the phase of this row",
         arguments: table)
     func effects(row: Row) {
         var machine = Self.machine()

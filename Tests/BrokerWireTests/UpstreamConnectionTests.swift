@@ -35,179 +35,249 @@ struct UpstreamConnectionTests {
 
     static let table: [Row] = [
         // A regular call.
-        Row(name: "a call begins", before: [], event: get, effects: .reschedule, phase: .waiting),
         Row(
-            name: "a streamed call begins with its head", before: [], event: post, effects: .reschedule, phase: .sending
-        ),
-        Row(name: "a second call is not taken", before: [get], event: get, effects: [], phase: .waiting),
-        Row(
-            name: "a request ends, and the head is awaited", before: [post, .requestPart], event: .requestEnd,
+            name: "a call begins → the connection waits for the answer's head", before: [], event: get,
             effects: .reschedule, phase: .waiting),
         Row(
-            name: "a head is handed on", before: [get], event: ok, effects: [.deliver, .reschedule], phase: .receiving),
-        Row(name: "a piece is handed on", before: [get, ok], event: .body, effects: .deliver, phase: .receiving),
-        Row(name: "an answer ends", before: [get, ok], event: .end, effects: .finish, phase: .draining),
+            name: "a call with a streamed body begins → the connection sends the request", before: [], event: post,
+            effects: .reschedule, phase: .sending
+        ),
         Row(
-            name: "an answer that is not read keeps its connection", before: [get, ok, .end], event: .readComplete,
+            name: "a call begins during another call → it is not accepted", before: [get], event: get, effects: [],
+            phase: .waiting),
+        Row(
+            name: "a streamed request ends → the connection waits for the answer's head", before: [post, .requestPart],
+            event: .requestEnd,
+            effects: .reschedule, phase: .waiting),
+        Row(
+            name: "an answer's head arrives → the reader gets it", before: [get], event: ok,
+            effects: [.deliver, .reschedule], phase: .receiving),
+        Row(
+            name: "a piece of an answer's body arrives → the reader gets it", before: [get, ok], event: .body,
+            effects: .deliver, phase: .receiving),
+        Row(
+            name: "an answer ends → the call is finished, and the connection waits for its reader", before: [get, ok],
+            event: .end, effects: .finish, phase: .draining),
+        Row(
+            name: "all input is decoded, and the answer is not read to its end → the connection is not released",
+            before: [get, ok, .end], event: .readComplete,
             effects: [], phase: .draining),
         Row(
-            name: "so does one behind which more may come", before: [get, ok, .end], event: .taken, effects: [],
+            name: "the answer is read to its end, and input may be undecoded → the connection is not released",
+            before: [get, ok, .end], event: .taken, effects: [],
             phase: .draining),
         Row(
-            name: "read, with nothing behind it, it lets the connection go", before: [get, ok, .end, .readComplete],
+            name: "all input is decoded, and then the answer is read to its end → the connection is released",
+            before: [get, ok, .end, .readComplete],
             event: .taken, effects: [.release, .reschedule], phase: .idle),
         Row(
-            name: "in whichever order", before: [get, ok, .end, .taken], event: .readComplete,
+            name: "the answer is read to its end, and then all input is decoded → the connection is released",
+            before: [get, ok, .end, .taken], event: .readComplete,
             effects: [.release, .reschedule], phase: .idle),
-        Row(name: "the next call begins", before: whole, event: post, effects: .reschedule, phase: .sending),
+        Row(
+            name: "a call begins on a released connection → it is accepted", before: whole, event: post,
+            effects: .reschedule, phase: .sending),
         // Interim answers.
         Row(
-            name: "100 Continue is no answer", before: [post, .bytes], event: .head(status: 100, keepsAlive: true),
+            name: "100 Continue arrives → it does not count as the answer", before: [post, .bytes],
+            event: .head(status: 100, keepsAlive: true),
             effects: [], phase: .sending),
         Row(
-            name: "the answer behind interim ones is",
+            name: "64 interim answers arrive, and then an answer → the reader gets the answer",
             before: [get] + Array(repeating: .head(status: 103, keepsAlive: true), count: 64), event: ok,
             effects: [.deliver, .reschedule], phase: .receiving),
         Row(
-            name: "a flood of interim answers fails",
+            name: "a 65th interim answer arrives → the call fails",
             before: [get] + Array(repeating: .head(status: 103, keepsAlive: true), count: 64),
             event: .head(status: 103, keepsAlive: true), effects: [.fail, .close], phase: .closed, failure: .malformed),
         Row(
-            name: "a switch of protocols is the connection's end", before: [get, .head(status: 101, keepsAlive: true)],
+            name: "an answer with status 101 ends → the connection ends, and the upstream may close it first",
+            before: [get, .head(status: 101, keepsAlive: true)],
             event: .end, effects: [.finish, .linger, .reschedule], phase: .ending),
         // The connection ends after the answer. The client waits for a moment before it closes, so that the upstream closes
         // first.
         Row(
-            name: "Connection: close", before: [get, closing], event: .end, effects: [.finish, .linger, .reschedule],
+            name: "an answer with Connection: close ends → the connection ends, and the upstream may close it first",
+            before: [get, closing], event: .end, effects: [.finish, .linger, .reschedule],
             phase: .ending),
         Row(
-            name: "the last call", before: [last, ok], event: .end, effects: [.finish, .linger, .reschedule],
+            name:
+                "the answer to a connection's last call ends → the connection ends, and the upstream may close it first",
+            before: [last, ok], event: .end, effects: [.finish, .linger, .reschedule],
             phase: .ending),
         Row(
-            name: "a body that is read until the end of the connection", before: [get, closing, .body], event: .end,
+            name: "a body that lasts until the upstream closes is complete → the connection ends",
+            before: [get, closing, .body], event: .end,
             effects: [.finish, .linger, .reschedule], phase: .ending),
-        Row(name: "the upstream closes", before: [last, ok, .end], event: .gone, effects: .reset, phase: .closed),
         Row(
-            name: "it sends the body that HEAD has not", before: [last, ok, .end], event: .bytes, effects: .reset,
+            name: "the upstream closes after the last call → the connection is reset", before: [last, ok, .end],
+            event: .gone, effects: .reset, phase: .closed),
+        Row(
+            name: "bytes follow the last answer, such as a body after HEAD → the connection is reset",
+            before: [last, ok, .end], event: .bytes, effects: .reset,
             phase: .closed),
-        Row(name: "no other call begins meanwhile", before: [last, ok, .end], event: get, effects: [], phase: .ending),
         Row(
-            name: "what the call before still says is nothing", before: [last, ok, .end, .taken, .readComplete],
+            name: "a call begins after the connection's last call → it is not accepted", before: [last, ok, .end],
+            event: get, effects: [], phase: .ending),
+        Row(
+            name: "the caller abandons the connection's last call after the answer → no effect",
+            before: [last, ok, .end, .taken, .readComplete],
             event: .abandoned, effects: [], phase: .ending),
         Row(
-            name: "a refusal that may leave the body unread", before: [put, .head(status: 404, keepsAlive: true)],
+            name: "a 404 ends, and the upstream may have left the request's body unread → the connection is reset",
+            before: [put, .head(status: 404, keepsAlive: true)],
             event: .end, effects: [.finish, .reset], phase: .closed),
         Row(
-            name: "another refusal of a body keeps its connection",
+            name: "a 422 to a request with a body ends → the connection is kept",
             before: [put, .head(status: 422, keepsAlive: true)],
             event: .end, effects: .finish, phase: .draining),
         Row(
-            name: "so does the same refusal without a body", before: [get, .head(status: 404, keepsAlive: true)],
+            name: "a 404 to a request without a body ends → the connection is kept",
+            before: [get, .head(status: 404, keepsAlive: true)],
             event: .end, effects: .finish, phase: .draining),
         Row(
-            name: "the same, broken off", before: [get, closing, .body], event: .gone, effects: [.fail, .close],
+            name: "the connection breaks within an answer with Connection: close → the call fails",
+            before: [get, closing, .body], event: .gone, effects: [.fail, .close],
             phase: .closed, failure: .broken),
         // The upstream sends bytes that belong to no call.
-        Row(name: "bytes without a call", before: [], event: .bytes, effects: .close, phase: .closed),
-        Row(name: "bytes between calls", before: whole, event: .bytes, effects: .close, phase: .closed),
         Row(
-            name: "bytes behind an answer", before: [get, ok, .end], event: .bytes, effects: .close, phase: .closed),
+            name: "bytes arrive before the first call → the connection closes", before: [], event: .bytes,
+            effects: .close, phase: .closed),
         Row(
-            name: "something else behind an answer", before: [get, ok, .end], event: .malformed, effects: .close,
+            name: "bytes arrive between two calls → the connection closes", before: whole, event: .bytes,
+            effects: .close, phase: .closed),
+        Row(
+            name: "bytes arrive behind a complete answer → the connection closes", before: [get, ok, .end],
+            event: .bytes, effects: .close, phase: .closed),
+        Row(
+            name: "malformed input arrives behind a complete answer → the connection closes", before: [get, ok, .end],
+            event: .malformed, effects: .close,
             phase: .closed),
         Row(
-            name: "a head behind an answer", before: [get, ok, .end], event: ok, effects: .close, phase: .closed),
+            name: "a head arrives behind a complete answer → the connection closes", before: [get, ok, .end], event: ok,
+            effects: .close, phase: .closed),
         Row(
-            name: "a second head", before: [get, ok], event: ok, effects: [.fail, .close], phase: .closed,
+            name: "a second head arrives within an answer → the call fails", before: [get, ok], event: ok,
+            effects: [.fail, .close], phase: .closed,
             failure: .malformed),
         Row(
-            name: "bytes behind an early answer leave it whole", before: [post, ok, .end], event: .bytes,
+            name: "bytes arrive behind a complete early answer → the answer counts, and sending stops",
+            before: [post, ok, .end], event: .bytes,
             effects: [.finish, .stopSending, .close], phase: .closed),
         Row(
-            name: "an answer that is no answer", before: [get, .bytes], event: .malformed, effects: [.fail, .close],
+            name: "the input is not an HTTP answer → the call fails", before: [get, .bytes], event: .malformed,
+            effects: [.fail, .close],
             phase: .closed, failure: .malformed),
         // Early answers.
         Row(
-            name: "an early head is handed on, and sending goes on", before: [post], event: ok,
+            name: "an answer's head arrives before the request's end → the reader gets it, and sending goes on",
+            before: [post], event: ok,
             effects: [.deliver, .reschedule], phase: .receiving),
         Row(
-            name: "the request's end behind an early head", before: [post, ok], event: .requestEnd,
+            name: "the request ends after the answer's head → the answer is still received", before: [post, ok],
+            event: .requestEnd,
             effects: .reschedule, phase: .receiving),
         Row(
-            name: "an early answer's end waits for the request's", before: [post, ok], event: .end,
+            name: "an early answer ends → the call waits for the request's end", before: [post, ok], event: .end,
             effects: .reschedule, phase: .draining),
         Row(
-            name: "and is told with it", before: [post, ok, .end, .readComplete], event: .requestEnd, effects: .finish,
+            name: "the request ends after a complete early answer → the call is finished",
+            before: [post, ok, .end, .readComplete], event: .requestEnd, effects: .finish,
             phase: .draining),
         Row(
-            name: "after which the connection serves others", before: [post, ok, .end, .readComplete, .requestEnd],
+            name: "a complete early answer is read after the request's end → the connection is released",
+            before: [post, ok, .end, .readComplete, .requestEnd],
             event: .taken, effects: [.release, .reschedule], phase: .idle),
         Row(
-            name: "an early answer whose upstream hangs up is whole", before: [post, ok, .end, .readComplete],
+            name: "the upstream closes after a complete early answer → the answer counts, and sending stops",
+            before: [post, ok, .end, .readComplete],
             event: .gone, effects: [.finish, .stopSending, .close], phase: .closed),
         Row(
-            name: "an early answer whose request breaks off is whole", before: [post, ok, .end, .readComplete],
+            name: "the request breaks off after a complete early answer → the answer counts, and sending stops",
+            before: [post, ok, .end, .readComplete],
             event: .requestCut, effects: [.finish, .stopSending, .close], phase: .closed),
         Row(
-            name: "an early refusal ends the sending", before: [post, refusal], event: .end,
+            name: "a 413 is complete before the request's end → sending stops", before: [post, refusal], event: .end,
             effects: [.finish, .stopSending, .close], phase: .closed),
         Row(
-            name: "an early answer that closes ends the sending", before: [post, closing], event: .end,
+            name: "an early answer with Connection: close is complete → sending stops", before: [post, closing],
+            event: .end,
             effects: [.finish, .stopSending, .close], phase: .closed),
         Row(
-            name: "an early answer that breaks off fails", before: [post, ok, .body], event: .gone,
+            name: "the upstream closes within an early answer → the call fails", before: [post, ok, .body],
+            event: .gone,
             effects: [.fail, .stopSending, .close], phase: .closed, failure: .broken),
         Row(
-            name: "a request that breaks off fails", before: [post, .requestPart], event: .requestCut,
+            name: "the request breaks off before the answer's head → the call fails", before: [post, .requestPart],
+            event: .requestCut,
             effects: [.fail, .stopSending, .close], phase: .closed, failure: .requestCut),
         Row(
-            name: "so it does under an answer", before: [post, ok], event: .requestCut,
+            name: "the request breaks off after the answer's head → the call fails", before: [post, ok],
+            event: .requestCut,
             effects: [.fail, .stopSending, .close], phase: .closed, failure: .requestCut),
         Row(
-            name: "what broke off after its end did not", before: [post, .requestEnd], event: .requestCut, effects: [],
+            name: "the request's source breaks off after the request's end → no effect", before: [post, .requestEnd],
+            event: .requestCut, effects: [],
             phase: .waiting),
         // The connection closes.
-        Row(name: "idle", before: whole, event: .gone, effects: .close, phase: .closed),
         Row(
-            name: "a new one, before a byte", before: [get], event: .gone, effects: [.fail, .close], phase: .closed,
+            name: "the upstream closes an idle connection → the connection is closed", before: whole, event: .gone,
+            effects: .close, phase: .closed),
+        Row(
+            name: "the upstream closes a new connection before the answer's first byte → the call counts as broken",
+            before: [get], event: .gone, effects: [.fail, .close], phase: .closed,
             failure: .broken),
         Row(
-            name: "a kept one, before a byte", before: whole + [get], event: .gone, effects: [.fail, .close],
+            name: "the upstream closes a kept connection before the answer's first byte → the call counts as lost",
+            before: whole + [get], event: .gone, effects: [.fail, .close],
             phase: .closed, failure: .lost),
         Row(
-            name: "a kept one, after a byte", before: whole + [get, .bytes], event: .gone, effects: [.fail, .close],
+            name: "the upstream closes a kept connection after the answer's first byte → the call counts as broken",
+            before: whole + [get, .bytes], event: .gone, effects: [.fail, .close],
             phase: .closed, failure: .broken),
         Row(
-            name: "within the request", before: [post], event: .gone, effects: [.fail, .stopSending, .close],
+            name: "the upstream closes within the request → the call counts as broken, and sending stops",
+            before: [post], event: .gone, effects: [.fail, .stopSending, .close],
             phase: .closed, failure: .broken),
         Row(
-            name: "behind a whole answer that is not read yet", before: [get, ok, .end, .readComplete], event: .gone,
+            name: "the upstream closes behind a complete answer that is not read yet → the call does not fail",
+            before: [get, ok, .end, .readComplete], event: .gone,
             effects: .close, phase: .closed),
         // The caller leaves.
         Row(
-            name: "before the head", before: [get], event: .abandoned, effects: [.fail, .close], phase: .closed,
+            name: "the caller leaves before the answer's head → the call fails, and the connection closes",
+            before: [get], event: .abandoned, effects: [.fail, .close], phase: .closed,
             failure: .abandoned),
         Row(
-            name: "within the request", before: [post], event: .abandoned, effects: [.fail, .stopSending, .close],
+            name: "the caller leaves within the request → the call fails, sending stops, and the connection closes",
+            before: [post], event: .abandoned, effects: [.fail, .stopSending, .close],
             phase: .closed, failure: .abandoned),
         Row(
-            name: "within the body", before: [get, ok, .body], event: .abandoned, effects: [.fail, .close],
+            name: "the caller leaves within the answer's body → the call fails, and the connection closes",
+            before: [get, ok, .body], event: .abandoned, effects: [.fail, .close],
             phase: .closed, failure: .abandoned),
         Row(
-            name: "without having read a whole answer", before: [get, ok, .end, .readComplete], event: .abandoned,
+            name: "the caller leaves before it has read a complete answer → the connection closes",
+            before: [get, ok, .end, .readComplete], event: .abandoned,
             effects: .close, phase: .closed),
-        Row(name: "after everything", before: whole, event: .abandoned, effects: [], phase: .idle),
+        Row(
+            name: "the caller leaves after its call is over → no effect", before: whole, event: .abandoned, effects: [],
+            phase: .idle),
         // Back-pressure.
         Row(
-            name: "a reader that stops holds the upstream up", before: [get, ok, .body], event: .wanted(false),
+            name: "the reader has enough for now → no input is read", before: [get, ok, .body], event: .wanted(false),
             effects: .reschedule, phase: .receiving, takesInput: false),
         Row(
-            name: "and lets it go on", before: [get, ok, .body, .wanted(false)], event: .wanted(true),
+            name: "the reader wants more again → input is read", before: [get, ok, .body, .wanted(false)],
+            event: .wanted(true),
             effects: .reschedule, phase: .receiving),
         Row(
-            name: "the next call's reader is another", before: [get, ok, .wanted(false), .end, .readComplete, .taken],
+            name: "one answer's reader had enough, and the next call begins → input is read",
+            before: [get, ok, .wanted(false), .end, .readComplete, .taken],
             event: get, effects: .reschedule, phase: .waiting),
-        Row(name: "nothing happens to what is closed", before: [.gone], event: get, effects: [], phase: .closed),
+        Row(
+            name: "a call begins on a closed connection → no effect", before: [.gone], event: get, effects: [],
+            phase: .closed),
     ]
 
     private static func machine(after events: [UpstreamConnection.Event]) -> UpstreamConnection {
@@ -217,7 +287,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(
-        "An upstream's connection is in a state of this test's table, and an event comes → the expected effects and phase",
+        "An upstream's connection gets the events of a row in this test's table → the effects and the phase of this row",
         arguments: table)
     func row(_ row: Row) {
         var machine = Self.machine(after: row.before)

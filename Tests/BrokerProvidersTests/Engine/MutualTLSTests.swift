@@ -77,14 +77,17 @@ struct MutualTLSTests {
             for endpoint in ["par", "token", "userinfo", "refresh", "revoke"] {
                 let calls = sandbox.control.requests(provider: "oidc", endpoint: endpoint)
                 #expect(!calls.isEmpty && calls.allSatisfy { $0.certificate == thumbprint }, "\(endpoint)")
-                #expect(calls.allSatisfy { $0.host.hasPrefix("localhost:") }, "\(endpoint) is an alias")
+                #expect(
+                    calls.allSatisfy { $0.host.hasPrefix("localhost:") }, "the call to \(endpoint) uses the mTLS alias")
                 if endpoint != "userinfo" {
                     #expect(calls.allSatisfy { $0.form["client_id"] == "cid-1" && $0.form["client_secret"] == nil })
                 }
             }
             for endpoint in ["discovery", "jwks"] {
                 let calls = sandbox.control.requests(provider: "oidc", endpoint: endpoint)
-                #expect(!calls.isEmpty && calls.allSatisfy { $0.certificate == nil }, "\(endpoint) is shown nothing")
+                #expect(
+                    !calls.isEmpty && calls.allSatisfy { $0.certificate == nil },
+                    "the call to \(endpoint) has no client certificate")
             }
         }
     }

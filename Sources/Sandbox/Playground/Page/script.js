@@ -29,7 +29,7 @@ async function send(action, body = {}) {
 
 const act = (action, body) => send(action, body).catch(() => {});
 
-// ---- the phone's key: this browser makes it and cannot export it, and the phone in the sandbox sends the texts to sign
+// ---- the phone's key, which this browser makes and cannot export. The phone in the sandbox sends the texts to sign
 
 const base64url = (bytes) => btoa(String.fromCharCode(...new Uint8Array(bytes))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
 const requested = (request) => new Promise((done, fail) => { request.onsuccess = () => done(request.result); request.onerror = () => fail(request.error); });
@@ -70,8 +70,7 @@ async function sign(orders) {
   }
 }
 
-// The second key signs only when the user presses the button. On a phone, the system's hardware ensures this, and here the page
-// does.
+// The second key signs only when the user presses the button. Here the page ensures this, and on a phone the hardware does.
 let questions = [];
 
 async function confirm() {
@@ -402,7 +401,7 @@ function showNoticed(screen) {
   if (byID("explanation").textContent !== why) byID("explanation").textContent = why;
 }
 
-// ---- what is new
+// ---- the news from the sandbox
 
 function show(news) {
   if (news.beginning !== seen.beginning) byID("messages").replaceChildren();

@@ -179,7 +179,7 @@ struct FamilyRouteTests {
     }
 
     @Test(
-        "A child kind lists upstreams and backends → its children may call these upstreams, and these backends about the children"
+        "A child kind lists upstreams and backends → its children may call these upstreams, these backends may ask about children"
     )
     func named() async throws {
         let harness = try harness(

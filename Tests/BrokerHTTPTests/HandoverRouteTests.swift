@@ -120,7 +120,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "The hand-over page is opened, or its form arrives without the secret → the user stays hidden, and the ticket valid"
+        "The hand-over page is opened, or its form lacks the secret → the user is not revealed, and the ticket stays valid"
     )
     func addressAlone() async throws {
         let harness = try Self.harness()

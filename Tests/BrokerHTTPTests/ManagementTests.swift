@@ -322,7 +322,7 @@ struct ManagementTests {
     }
 
     @Test(
-        "A Host at the management listener → served if it is an IP address, `localhost` or a listed name, otherwise 421"
+        "A request at the management listener has an IP address, `localhost` or a listed name as Host → served; else → 421"
     )
     func names() async throws {
         let harness = try HTTPHarness { configuration, _ in

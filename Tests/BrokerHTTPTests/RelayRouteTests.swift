@@ -239,7 +239,7 @@ struct RelayRouteTests {
     }
 
     @Test(
-        "A relayed upload stops, buffered or streamed → 408 (SEC-105)", .timeLimit(.minutes(1)),
+        "A relayed upload stops, while the broker buffers or streams it → 408 (SEC-105)", .timeLimit(.minutes(1)),
         arguments: [100, 100_000])
     func stoppedBody(length: Int) async throws {
         try await run(Self.impatient) { _, port, token, _ in

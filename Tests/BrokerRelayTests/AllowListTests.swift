@@ -5,7 +5,7 @@ import Testing
 @Suite("Allow-lists (SEC-71, SEC-73)", .timeLimit(.minutes(2)))
 struct AllowListTests {
     @Test(
-        "A call has the path segment `employees`, or `employee` in `expand` → it counts as about employees; other calls do not",
+        "A call's path has `employees`, or its `expand` has `employee` → a call about employees; any other call → not about them",
         arguments: [
             ("/v3/merchants/M1/employees", nil, true), ("/v3/merchants/M1/Employees/E1", nil, true),
             ("/v3/merchants/M1/orders", "expand=employee", true),

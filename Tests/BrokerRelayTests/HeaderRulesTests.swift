@@ -170,7 +170,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "An upstream's `X-Accel-Buffering` is `no` or `yes` → passed on; is another value or in `Connection` → removed (SEC-77)"
+        "An upstream's `X-Accel-Buffering: no` or `yes` → passed on; another value, or listed in `Connection` → removed (SEC-77)"
     )
     func buffering() throws {
         let name = try #require(HTTPField.Name("X-Accel-Buffering"))

@@ -370,7 +370,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An upstream may have one call, and a user makes it → the user's next call gets `rate_limited`, another's `upstream_busy`"
+        "An upstream is limited to one call, and a user makes it → this user's next: `rate_limited`; another's: `upstream_busy`"
     )
     func places() async throws {
         try await ScriptedUpstream.run({ connection in

@@ -39,7 +39,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("An upstream hides employees → a call about employees is refused, even if an `allow` entry matches")
+    @Test("The setting `employees` is off → a call about employees is refused, even if an `allow` entry matches")
     func employees() async throws {
         let targets = ["/v3/merchants/M1/employees", "/v3/merchants/M1/orders?expand=employee"]
         try await ScriptedUpstream.run(answeringOK) { upstream in

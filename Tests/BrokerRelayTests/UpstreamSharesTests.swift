@@ -12,7 +12,7 @@ struct UpstreamSharesTests {
     }
 
     @Test(
-        "An upstream limits calls → a user's share is a quarter, a session's an eighth; at least two if others keep one",
+        "An upstream has a limit of calls → a user gets a quarter, a session an eighth; each at least two, if one is left",
         arguments: [
             (1, 1, 1), (2, 1, 1), (3, 2, 2), (4, 2, 2), (8, 2, 2), (12, 3, 2), (16, 4, 2), (40, 10, 5),
             (1024, 256, 128), (65_536, 16_384, 8192),

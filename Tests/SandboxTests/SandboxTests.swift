@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test(
-        "The fault drop-before is on → the connection closes before the request takes effect; drop-after is on → after this",
+        "The fault drop-before is on → the connection closes before the request takes effect; drop-after → afterwards",
         arguments: ["drop-before", "drop-after"])
     func drops(name: String) async throws {
         try await withSandbox { sandbox in

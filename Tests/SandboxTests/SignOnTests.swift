@@ -38,7 +38,7 @@ struct SignOnTests {
     }
 
     @Test(
-        "A user has a sign-on cookie and gave consent → signed in silently; prompt=none and the user must act → `…_required`"
+        "A user has a sign-on cookie and gave consent → signed in silently; a page is needed despite prompt=none → an error"
     )
     func known() async throws {
         try await withSandbox { sandbox in

@@ -31,7 +31,9 @@ struct PlaygroundTests {
         }
     }
 
-    @Test("The sandbox starts twice → each page has another token, and each token works at its own start")
+    @Test(
+        "The sandbox starts twice → the two pages have different tokens, and each start accepts its own page's token"
+    )
     func token() async throws {
         var tokens: Set<Substring> = []
         for _ in 0..<2 {

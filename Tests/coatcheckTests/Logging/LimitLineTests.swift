@@ -109,7 +109,7 @@ struct LimitLineTests {
     }
 
     @Test(
-        "Ten requests come through a proxy that is not trusted → one log line; they come through 100 such proxies → eight in all"
+        "Ten requests come through an untrusted proxy → one log line; they come through 100 such proxies → eight lines in all"
     )
     func proxies() {
         let lines = Lines()

@@ -54,7 +54,7 @@ struct StartingSeriesTests {
     }
 
     @Test(
-        "Starting series are registered twice → no more series; registered for a hundred clients → at most the limit"
+        "Starting series are registered twice → no more series; registered for a hundred clients → at most the limit of series"
     )
     func bounded() {
         let metrics = registered()

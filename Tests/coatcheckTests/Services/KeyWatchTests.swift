@@ -76,7 +76,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "The key file gets a key with a later start for sealing → the key opens records at once, and seals records from its start"
+        "The key file gets a key that is to seal from a later time → the key opens records at once, and seals from that time on"
     )
     func twoSteps() throws {
         let watched = try Watched()
@@ -106,7 +106,7 @@ struct KeyWatchTests {
     enum Trouble: CaseIterable { case awayBefore, halfBefore, away, half }
 
     @Test(
-        "A loaded key has a later start for sealing, and then the key file is lost or truncated → the key starts at that time",
+        "A loaded key is to seal from a later time, and the key file is then lost or truncated → the key still seals from then",
         arguments: Trouble.allCases)
     func dueInTrouble(_ trouble: Trouble) throws {
         let watched = try Watched()
@@ -141,7 +141,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A loaded key has a later start for sealing, and then reading the key file hangs → the key starts at that time"
+        "A loaded key is to seal from a later time, and reading the key file then hangs → the key still seals from then"
     )
     func hanging() throws {
         let watched = try Watched()

@@ -80,7 +80,7 @@ struct PassedSocketsTests {
     ]
 
     @Test(
-        "Passed sockets have listeners' names → they become these listeners; one socket has no such name → the public listener",
+        "Passed sockets have listeners' names → they become these listeners; one has another name or none → the public listener",
         arguments: taken)
     func takes(_ row: Taken) throws {
         #expect(try PassedSockets(row.environment, pid: Self.pid).descriptors == row.descriptors)

@@ -228,7 +228,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A step-up is too weak, by another user or refused → the client throws its problem, and the session is unchanged"
+            "A step-up is too weak, by another user or refused → the broker's problem is thrown, and the session is unchanged"
         )
         func named() async throws {
             let stack = try await Stack.shared.value

@@ -119,7 +119,8 @@ struct FamilyRouteTests {
             let name = "\(route.method.rawValue) \(route.template)"
             guard !Self.takingNone.contains(name) else { continue }
             walked.insert(name)
-            let wanted = try #require(Self.answers[name], "\(name) takes a session: what does it answer a child?")
+            let wanted = try #require(
+                Self.answers[name], "\(name) accepts sessions, so this test needs the expected answer for a child")
             let reply = try await send(harness, route.method, route.template, child.token)
             #expect(told(reply) == wanted, "\(name): \(reply.body)")
             #expect(!reply.body.contains("canary"), "\(name)")

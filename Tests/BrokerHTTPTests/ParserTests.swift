@@ -60,7 +60,7 @@ struct ParserTests {
         ])
     func junkAuthorization(value: String) {
         guard case .other = Authorization(value) else {
-            Issue.record("\(value) was taken")
+            Issue.record("\(value) was accepted")
             return
         }
     }

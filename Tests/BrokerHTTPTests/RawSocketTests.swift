@@ -229,7 +229,9 @@ struct RawSocketTests {
             default: try await harness.liveForManagement(ask)
             }
         #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(answer)")
-        #expect(answer.lowercased().contains("\r\nconnection: close\r\n"), "what was not read is followed by nothing")
+        #expect(
+            answer.lowercased().contains("\r\nconnection: close\r\n"),
+            "after an unread body, the connection serves no further request")
         #expect(responses(in: answer) == 1)
     }
 

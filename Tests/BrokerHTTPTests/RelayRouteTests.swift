@@ -61,7 +61,7 @@ struct RelayRouteTests {
         }
         router.get("/silent") { _, _ in
             seen.add("asked")
-            try await eventually("the test has seen enough") { seen.all.contains("enough") }
+            try await eventually("the test lets the upstream answer") { seen.all.contains("enough") }
             return Response(status: .ok)
         }
         router.on("/items", method: .head) { _, _ in
@@ -291,7 +291,7 @@ struct RelayRouteTests {
     func clientGoneEarly() async throws {
         try await run({ $0.limits.connection.halfClosed = .milliseconds(200) }) { harness, port, token, seen in
             let client = Task { try await RawClient(port: port).exchange(Self.get("/silent", token)) }
-            try await eventually("the call has come to the upstream") { !seen.all.isEmpty }
+            try await eventually("the upstream has received the call") { !seen.all.isEmpty }
             client.cancel()
             try await eventually("the request is logged") { !harness.records.all.isEmpty }
             #expect(harness.records.all.map(\.status) == [499])

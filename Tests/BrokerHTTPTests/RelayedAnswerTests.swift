@@ -79,7 +79,7 @@ struct RelayedAnswerTests {
         endless("sized", [.contentType: "text/event-stream", .contentLength: "100000000"])
         router.get("/late/:what") { _, context in
             seen.add("asked late")
-            try await eventually("the test has seen enough") { seen.all.contains("enough") }
+            try await eventually("the test lets the upstream answer") { seen.all.contains("enough") }
             return context.parameters.get("what") == "events"
                 ? Response(status: .ok, headers: events, body: ResponseBody { try await $0.finish(nil) })
                 : Response(status: .ok, body: ResponseBody(byteBuffer: ByteBuffer(string: "late piece")))
@@ -139,7 +139,9 @@ struct RelayedAnswerTests {
             #expect(running.seen.all.count { $0 == "ended events" } == 1)
             try await running.harness.useCases.endSession.logOut(other.token)
             #expect(try await others.value.hasSuffix("\r\n0\r\n\r\n"))
-            try await eventually("the register is empty") { running.harness.context.notices.listenedTo.isEmpty }
+            try await eventually("the register of open answers is empty") {
+                running.harness.context.notices.listenedTo.isEmpty
+            }
         }
     }
 
@@ -166,7 +168,7 @@ struct RelayedAnswerTests {
             for _ in 0..<4 {
                 time.advance(.seconds(20 * 86_400))
                 let now = time.now
-                try await eventually("the use is written") {
+                try await eventually("the use of the session is stored") {
                     try await running.harness.store.session(tokenDigest: digest)?.lastUsedAt == now
                 }
                 await running.watch.look()
@@ -223,12 +225,14 @@ struct RelayedAnswerTests {
             let signedIn = try await running.harness.signIn()
             let text = Self.get("/large", signedIn.token)
             _ = try await RawClient(port: running.port).received(after: text) {
-                try await eventually("the answer is under way") { running.seen.all.contains("asked large") }
+                try await eventually("the upstream has received the call") { running.seen.all.contains("asked large") }
                 // The client's buffers are full now, so the broker can no longer send the bytes that it holds.
-                try await eventually("nothing more is taken") { running.harness.load.requests == 1 }
+                try await eventually("only the call for the large answer is in progress") {
+                    running.harness.load.requests == 1
+                }
                 try await running.harness.useCases.endSession.logOut(signedIn.token)
                 try await hasEnded("large", running)
-                try await eventually("nobody writes any more") { running.harness.load.requests == 0 }
+                try await eventually("no call is in progress") { running.harness.load.requests == 0 }
             }
         }
     }

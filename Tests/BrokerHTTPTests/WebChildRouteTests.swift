@@ -100,7 +100,9 @@ struct WebChildRouteTests {
             let name = "\(route.method.rawValue) \(route.template)"
             guard !Self.takingNone.contains(name) else { continue }
             walked.insert(name)
-            let wanted = try #require(Self.answers[name], "\(name) takes a session: what does it answer a web page's?")
+            let wanted = try #require(
+                Self.answers[name],
+                "\(name) accepts sessions, so this test needs the expected answer for a web page's session")
             let reply = try await send(harness, route.method, route.template, child.token)
             let told = [String(reply.status), reply.code].compactMap { $0 }.joined(separator: " ")
             #expect(told == wanted, "\(name): \(reply.body)")

@@ -250,7 +250,7 @@ struct RelayProofTests {
             }
             do {
                 _ = try await call(fixture, .put, "/a", body: streamed(), asked, presences)
-                Issue.record("it was answered")
+                Issue.record("the call was answered instead of refused")
             } catch let problem as BrokerProblem {
                 #expect(problem.code == .upstreamNonce && problem.retryAfter == .milliseconds(500))
                 #expect(
@@ -279,7 +279,7 @@ struct RelayProofTests {
             let (asked, presences) = (Asked(), Presences())
             do {
                 _ = try await call(fixture, .get, "/a", body: .none, asked, presences)
-                Issue.record("it was answered")
+                Issue.record("the call was answered instead of refused")
             } catch let problem as BrokerProblem { #expect(problem.code == .upstreamNonce) }
             #expect(presences.counts.givenBack == 1)
             #expect(upstream.received.count == 2 && asked.count == 1)
@@ -310,7 +310,7 @@ struct RelayProofTests {
             let presences = Presences()
             do {
                 _ = try await call(fixture, .get, "/a", Asked(), presences)
-                Issue.record("it was answered")
+                Issue.record("the call was answered instead of refused")
             } catch let problem as BrokerProblem { #expect(problem.code == .upstreamNonce) }
             #expect(upstream.received.count == 3)
             #expect(presences.counts == Presences.Counts(judged: 1, taken: 1))
@@ -344,7 +344,7 @@ struct RelayProofTests {
                 let asked = Asked()
                 do {
                     _ = try await call(fixture, .get, "/a", body: .none, asked)
-                    Issue.record("it was answered")
+                    Issue.record("the call was answered instead of refused")
                 } catch let problem as BrokerProblem { #expect(problem.code == .upstreamNotAllowed) }
             }
             #expect(upstream.received.isEmpty)

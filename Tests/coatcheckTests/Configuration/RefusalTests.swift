@@ -63,7 +63,7 @@ struct RefusalTests {
             "a listen address without a port", url, url + "\n  listen: 127.0.0.1", at: "server.listen",
             says: "address and a port"),
         Refusal(
-            "a port that is none", url, url + "\n  listen: 127.0.0.1:70000", at: "server.listen",
+            "a listen address with a port above 65535", url, url + "\n  listen: 127.0.0.1:70000", at: "server.listen",
             says: "address and a port"),
         Refusal(
             "a listen address that is a list", url, url + "\n  listen: [a, b]", at: "server.listen",
@@ -72,10 +72,10 @@ struct RefusalTests {
         Refusal(
             "a host with a path", url, url + "\n  hosts: [a.example.com/x]", at: "server.hosts", says: "host names"),
         Refusal(
-            "a proxy that is a name", url, url + "\n  trusted_proxies: [proxy.example.com]",
+            "a trusted proxy given by its name", url, url + "\n  trusted_proxies: [proxy.example.com]",
             at: "server.trusted_proxies", says: "IP addresses"),
         Refusal(
-            "a translator with another length", url, url + "\n  translators: [\"2001:db8:64::/64\"]",
+            "a translator prefix of another length than 96 bits", url, url + "\n  translators: [\"2001:db8:64::/64\"]",
             at: "server.translators", says: "96 bits"),
         Refusal(
             "a translator with bits beyond its prefix", url, url + "\n  translators: [\"2001:db8:64::1/96\"]",
@@ -90,15 +90,16 @@ struct RefusalTests {
             "a proxy range with a long prefix", url, url + "\n  trusted_proxies: [10.0.0.0/33]",
             at: "server.trusted_proxies", says: "IP addresses"),
         Refusal(
-            "a shutdown that takes an hour", url, url + "\n  shutdown_timeout: 1h", at: "server.shutdown_timeout",
+            "a shutdown timeout of an hour", url, url + "\n  shutdown_timeout: 1h", at: "server.shutdown_timeout",
             says: "between `1s`".replacingOccurrence("`", "")),
-        Refusal("a section that is a word", providers, added("limits: many"), at: "limits", says: "mapping of keys"),
         Refusal(
-            "a connection that is kept for less than a moment", url, url + "\n  keep_alive: 4s",
+            "a word in place of a section", providers, added("limits: many"), at: "limits", says: "mapping of keys"),
+        Refusal(
+            "a `keep_alive` of four seconds", url, url + "\n  keep_alive: 4s",
             at: "server.keep_alive",
             says: "5s"),
         Refusal(
-            "a connection that is kept for hours", url, url + "\n  keep_alive: 61m", at: "server.keep_alive", says: "1h"
+            "a `keep_alive` of over an hour", url, url + "\n  keep_alive: 61m", at: "server.keep_alive", says: "1h"
         ),
         Refusal(
             "a delay of minutes before the listener closes", url, url + "\n  drain_delay: 61s",
@@ -127,19 +128,20 @@ struct RefusalTests {
             "keys in a variable that is not set", "file: keys.json", "env: NOT_SET_ANYWHERE", at: "keys.env",
             says: "not set"),
         Refusal(
-            "keys in two places", "file: keys.json", "file: keys.json\n  env: NOT_SET_ANYWHERE", at: "keys.env",
+            "a key ring from two places", "file: keys.json", "file: keys.json\n  env: NOT_SET_ANYWHERE", at: "keys.env",
             says: "one place"),
         Refusal(
             "a key file that others may read (SEC-51)", "file: keys.json", "file: open-keys.json", at: "keys.file",
             says: "0600"),
         Refusal(
-            "a store of another engine", providers, added("store: {url: \"mysql://db\"}"), at: "store.url",
+            "a store URL of another database than SQLite and PostgreSQL", providers,
+            added("store: {url: \"mysql://db\"}"), at: "store.url",
             says: "sqlite:"),
         Refusal(
             "a PostgreSQL URL that libpq does not understand", providers,
             added("store: {url: \"postgresql://u@db/coatcheck?nonsense=1\"}"), at: "store.url", says: "libpq"),
         Refusal(
-            "a pooler before SQLite", providers, added("store: {url: \"sqlite:x.db\", pooler: transaction}"),
+            "a pooler for SQLite", providers, added("store: {url: \"sqlite:x.db\", pooler: transaction}"),
             at: "store.pooler", says: "PostgreSQL"),
         Refusal(
             "a listening URL for SQLite", providers,
@@ -157,9 +159,9 @@ struct RefusalTests {
         Refusal(
             "a proxy over https", providers, added("outbound: {proxy: \"https://p:1\"}"), at: "outbound.proxy",
             says: "http://host:port"),
-        Refusal("a log level that is none", providers, added("log: {level: loud}"), at: "log.level", says: "`info`"),
+        Refusal("an unknown log level", providers, added("log: {level: loud}"), at: "log.level", says: "`info`"),
         Refusal(
-            "a flag that is a word", providers, added("log: {requests: yes}"), at: "log.requests",
+            "`yes` in place of `true`", providers, added("log: {requests: yes}"), at: "log.requests",
             says: "`true` or `false`"),
         Refusal(
             "an admin token without permissions", providers,
@@ -167,7 +169,7 @@ struct RefusalTests {
                 "management: {admin_tokens: [{name: ops, sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d}]}"
             ), at: "management.admin_tokens[0]", says: "needs `may"),
         Refusal(
-            "an admin token that everybody tries (SEC-97)", providers,
+            "an admin token that is easy to guess (SEC-97)", providers,
             added(
                 "management: {admin_tokens: [{name: ops, may: [read], sha256: 5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8}]}"
             ), at: "management.admin_tokens[0].sha256", says: "tries first"),
@@ -184,10 +186,10 @@ struct RefusalTests {
 
     static let sessions: [Refusal] = [
         Refusal(
-            "a cookie without its prefix (SEC-37)", providers, added("session: {cookie: {name: sid}}"),
+            "a cookie name without the prefix `__Host-` (SEC-37)", providers, added("session: {cookie: {name: sid}}"),
             at: "session.cookie.name", says: "__Host-"),
         Refusal(
-            "a prefix on plain http (SEC-37)", url,
+            "a cookie name with a prefix, on plain http (SEC-37)", url,
             "public_url: http://127.0.0.1:8080\nsession: {cookie: {name: __Host-coatcheck}}", at: "session.cookie.name",
             says: "plain http"),
         Refusal(
@@ -201,7 +203,8 @@ struct RefusalTests {
             "an unknown SameSite", providers, added("session: {cookie: {same_site: loose}}"),
             at: "session.cookie.same_site", says: "`strict`"),
         Refusal(
-            "idle longer than absolute", providers, added("session: {idle: 91d, absolute: 90d}"), at: "session.idle",
+            "an idle time longer than the absolute time", providers, added("session: {idle: 91d, absolute: 90d}"),
+            at: "session.idle",
             says: "longer than absolute"),
         Refusal(
             "a session of two years (SEC-37)", providers, added("session: {absolute: 730d}"), at: "session.absolute",
@@ -213,7 +216,8 @@ struct RefusalTests {
             "a duration that overflows", providers, added("session: {idle: 99999999999999999d}"), at: "session.idle",
             says: "duration"),
         Refusal(
-            "a cache of a minute", providers, added("session: {cache: 60s}"), at: "session.cache", says: "at most `5s`"),
+            "a cache time of a minute", providers, added("session: {cache: 60s}"), at: "session.cache",
+            says: "at most `5s`"),
         Refusal(
             "an origin with a path", providers, added("session: {allowed_origins: [\"https://a.example.com/\"]}"),
             at: "session.allowed_origins", says: "origins"),
@@ -221,20 +225,20 @@ struct RefusalTests {
             "an origin with a wildcard", providers, added("session: {allowed_origins: [\"https://*.example.com\"]}"),
             at: "session.allowed_origins", says: "origins"),
         Refusal(
-            "the origin of nobody", providers, added("session: {allowed_origins: [\"null\"]}"),
+            "the origin `null`", providers, added("session: {allowed_origins: [\"null\"]}"),
             at: "session.allowed_origins", says: "`null`"),
         Refusal(
-            "an origin of files", providers, added("session: {allowed_origins: [\"file://localhost\"]}"),
+            "an origin with the scheme `file`", providers, added("session: {allowed_origins: [\"file://localhost\"]}"),
             at: "session.allowed_origins", says: "`file://localhost`"),
         Refusal(
-            "a shell's origin without a host", providers, added("session: {allowed_origins: [\"capacitor://\"]}"),
+            "an app shell's origin without a host", providers, added("session: {allowed_origins: [\"capacitor://\"]}"),
             at: "session.allowed_origins", says: "a scheme and a host"),
         Refusal(
-            "a shell's origin with a wildcard", providers,
+            "an app shell's origin with a wildcard", providers,
             added("session: {allowed_origins: [\"chrome-extension://*\"]}"),
             at: "session.allowed_origins", says: "a scheme and a host"),
         Refusal("a size without a unit", providers, added("limits: {body: 65536}"), at: "limits.body", says: "size"),
-        Refusal("a body of 2 MiB", providers, added("limits: {body: 2MiB}"), at: "limits.body", says: "between"),
+        Refusal("a body limit of 2 MiB", providers, added("limits: {body: 2MiB}"), at: "limits.body", says: "between"),
         Refusal(
             "a limit of zero", providers, added("limits: {logins_per_minute: 0}"), at: "limits.logins_per_minute",
             says: "whole number"),
@@ -261,19 +265,21 @@ struct RefusalTests {
             "an issuer with a query", issuer, "issuer: https://id.example.com?x=1", at: "providers.example.issuer",
             says: "query"),
         Refusal(
-            "a key of another kind", issuer, issuer + "\n    site_url: https://x.example.com",
+            "a setting of another kind of provider", issuer, issuer + "\n    site_url: https://x.example.com",
             at: "providers.example.site_url", says: "not a key"),
-        Refusal("a name with a space", "  example:", "  \"my provider\":", at: "providers.my provider", says: "name"),
+        Refusal(
+            "a provider's name with a space", "  example:", "  \"my provider\":", at: "providers.my provider",
+            says: "name"),
         Refusal(
             "an endpoint over plain http (SEC-111)", issuer,
             issuer + "\n    endpoints: {token: \"http://id.example.com/t\"}",
             at: "providers.example.endpoints.token", says: "loopback"),
         Refusal(
-            "an authorization parameter of the broker's (SEC-07)", issuer,
+            "an authorization parameter that the broker itself sets (SEC-07)", issuer,
             issuer + "\n    authorization_parameters: {state: x}", at: "providers.example.authorization_parameters",
             says: "`state`"),
         Refusal(
-            "an allowed parameter of the broker's (SEC-07)", issuer,
+            "an allowed parameter that the broker itself sets (SEC-07)", issuer,
             issuer + "\n    allowed_parameters: [redirect_uri]", at: "providers.example.allowed_parameters",
             says: "`redirect_uri`"),
         Refusal(
@@ -286,23 +292,23 @@ struct RefusalTests {
             "a leeway of an hour", issuer, issuer + "\n    id_token: {leeway: 1h}",
             at: "providers.example.id_token.leeway", says: "between"),
         Refusal(
-            "a pointer that is none", issuer, issuer + "\n    identity: {subject: data.id}",
+            "a malformed JSON pointer", issuer, issuer + "\n    identity: {subject: data.id}",
             at: "providers.example.identity.subject", says: "JSON pointer"),
         Refusal(
             "oauth2 without endpoints", "kind: oidc\n    " + issuer, "kind: oauth2", at: "providers.example",
             says: "needs `endpoints`"),
         Refusal(
-            "clover without its site", "kind: oidc\n    " + issuer, "kind: clover\n    environment: us",
+            "Clover without a site URL", "kind: oidc\n    " + issuer, "kind: clover\n    environment: us",
             at: "providers.example", says: "needs `site_url`"),
         Refusal(
-            "a Clover redirect outside its site", "kind: oidc\n    " + issuer,
+            "a Clover client's redirect URI outside the site URL", "kind: oidc\n    " + issuer,
             "kind: clover\n    environment: us\n    site_url: https://app.example.com",
             at: "providers.example.clients.ios.redirect_uris", says: "outside `site_url`"),
         Refusal(
-            "zephr without a site", "kind: oidc\n    " + issuer, "kind: zephr\n    social_providers: [google]",
+            "Zephr without a base URL", "kind: oidc\n    " + issuer, "kind: zephr\n    social_providers: [google]",
             at: "providers.example", says: "needs `base_url`"),
         Refusal(
-            "zephr without social providers", "kind: oidc\n    " + issuer,
+            "Zephr without social providers", "kind: oidc\n    " + issuer,
             "kind: zephr\n    base_url: https://n.example.org", at: "providers.example", says: "social_providers"),
     ]
 
@@ -311,7 +317,7 @@ struct RefusalTests {
             "no client id", client + "\n", "transport: cookie\n", at: "providers.example.clients.ios",
             says: "needs `client_id`"),
         Refusal(
-            "a misspelt client key", client, client + "\n        redirect_uri: x",
+            "a misspelt setting of a client", client, client + "\n        redirect_uri: x",
             at: "providers.example.clients.ios.redirect_uri", says: "did you mean `redirect_uris`"),
         Refusal(
             "no redirect URI", "redirect_uris: [\"\(redirect)\"]", "transport: cookie",
@@ -327,20 +333,20 @@ struct RefusalTests {
             at: "providers.example.clients.ios.redirect_uris",
             says: "`https://a.test` and `HTTPS://A.test:443/` are one"),
         Refusal(
-            "a redirect to a script (SEC-92)", redirect, "javascript:/alert",
+            "a redirect URI with the scheme `javascript` (SEC-92)", redirect, "javascript:/alert",
             at: "providers.example.clients.ios.redirect_uris",
             says: "redirect URIs"),
         Refusal(
-            "a redirect with a query", redirect, "https://a.example.com/cb?code=1",
+            "a redirect URI with a callback parameter in its query", redirect, "https://a.example.com/cb?code=1",
             at: "providers.example.clients.ios.redirect_uris", says: "a name of the answer"),
         Refusal(
-            "a redirect with a fragment", redirect, "https://a.example.com/cb#x",
+            "a redirect URI with a fragment", redirect, "https://a.example.com/cb#x",
             at: "providers.example.clients.ios.redirect_uris", says: "redirect URIs"),
         Refusal(
-            "a redirect with a user", redirect, "https://u@a.example.com/cb",
+            "a redirect URI with a user name", redirect, "https://u@a.example.com/cb",
             at: "providers.example.clients.ios.redirect_uris", says: "redirect URIs"),
         Refusal(
-            "a redirect over plain http", redirect, "http://a.example.com/cb",
+            "a redirect URI with plain http", redirect, "http://a.example.com/cb",
             at: "providers.example.clients.ios.redirect_uris", says: "plain http"),
         Refusal(
             "a secret that is not used", auth, auth + "\n        client_secret: {env: EXAMPLE_CLIENT_SECRET}",
@@ -349,13 +355,16 @@ struct RefusalTests {
             "Basic without a secret", auth, "auth: client_secret_basic", at: "providers.example.clients.ios.auth",
             says: "needs `client_secret`"),
         Refusal(
-            "a key client without a key", auth, "auth: private_key_jwt", at: "providers.example.clients.ios.auth",
+            "a client with `private_key_jwt` and no private key", auth, "auth: private_key_jwt",
+            at: "providers.example.clients.ios.auth",
             says: "needs `private_key`"),
         Refusal(
-            "a private key that is none", auth, "auth: private_key_jwt\n        private_key: {file: not-a-key.pem}",
+            "a private key file without a key", auth,
+            "auth: private_key_jwt\n        private_key: {file: not-a-key.pem}",
             at: "providers.example.clients.ios.private_key.file", says: "private key in PEM"),
         Refusal(
-            "a blank secret for oidc", auth, "auth: blank_secret_basic", at: "providers.example.clients.ios.auth",
+            "the method `blank_secret_basic`, which only other kinds have, for an oidc client", auth,
+            "auth: blank_secret_basic", at: "providers.example.clients.ios.auth",
             says: "blank_secret_basic"),
         Refusal(
             "a public client without PKCE", auth, auth + "\n        pkce: unsupported",
@@ -364,20 +373,21 @@ struct RefusalTests {
             "an unknown transport", auth, auth + "\n        transport: pigeon",
             at: "providers.example.clients.ios.transport", says: "`cookie` or `bearer`"),
         Refusal(
-            "a client's idle time beyond its absolute one", auth, auth + "\n        session: {idle: 100d}",
+            "a client's idle time longer than its absolute time", auth, auth + "\n        session: {idle: 100d}",
             at: "providers.example.clients.ios.session.idle", says: "longer than absolute"),
         Refusal(
-            "a hosted callback without a target", redirect, "https://auth.example.com/callback/example",
+            "a hosted callback without the app's address", redirect, "https://auth.example.com/callback/example",
             at: "providers.example.clients.ios.redirect_uris", says: "hosted_callback_to"),
         Refusal(
             "another provider's callback (SEC-09)", redirect, "https://auth.example.com/callback/other",
             at: "providers.example.clients.ios.redirect_uris", says: "not this provider's"),
         Refusal(
-            "a target without a hosted callback", auth,
+            "an app's address without a hosted callback", auth,
             auth + "\n        hosted_callback_to: https://app.example.com/x",
             at: "providers.example.clients.ios.hosted_callback_to", says: "needs the hosted callback"),
         Refusal(
-            "a target with a script", auth, auth + "\n        hosted_callback_to: \"javascript:/x\"",
+            "an app's address with the scheme `javascript`", auth,
+            auth + "\n        hosted_callback_to: \"javascript:/x\"",
             at: "providers.example.clients.ios.hosted_callback_to", says: "https link"),
         Refusal(
             "a secret of three characters", auth, "client_secret: {env: SHORT_SECRET}",
@@ -386,13 +396,14 @@ struct RefusalTests {
             "a placeholder as secret", auth, "client_secret: {env: PLACEHOLDER_SECRET}",
             at: "providers.example.clients.ios.client_secret", says: "placeholder"),
         Refusal(
-            "changeme (SEC-109)", auth, "client_secret: changeme", at: "providers.example.clients.ios.client_secret",
+            "the secret `changeme` (SEC-109)", auth, "client_secret: changeme",
+            at: "providers.example.clients.ios.client_secret",
             says: "too short"),
         Refusal(
-            "changeme, twice over", auth, "client_secret: changeme-changeme",
+            "the secret `changeme-changeme`", auth, "client_secret: changeme-changeme",
             at: "providers.example.clients.ios.client_secret", says: "placeholder"),
         Refusal(
-            "one character, repeated", auth, "client_secret: zzzzzzzzzzzzzzzzzzzzzzzz",
+            "a secret of one repeated character", auth, "client_secret: zzzzzzzzzzzzzzzzzzzzzzzz",
             at: "providers.example.clients.ios.client_secret", says: "too simple"),
         Refusal(
             "a secret with a space", auth, "client_secret: {env: SPACED_SECRET}",
@@ -407,7 +418,7 @@ struct RefusalTests {
             "a secret from two places", auth, "client_secret: {env: EXAMPLE_CLIENT_SECRET, file: google-client-secret}",
             at: "providers.example.clients.ios.client_secret", says: "{env: NAME}"),
         Refusal(
-            "a secret from nowhere", auth, "client_secret: {vault: x}",
+            "a secret from an unknown source", auth, "client_secret: {vault: x}",
             at: "providers.example.clients.ios.client_secret.vault", says: "not a key"),
     ]
 
@@ -421,7 +432,7 @@ struct RefusalTests {
             added("upstreams: {a: {base_url: \"http://a.example.com\", provider: example, allow: [\"GET /x\"]}}"),
             at: "upstreams.a.base_url", says: "https"),
         Refusal(
-            "an upstream of no provider", providers,
+            "an upstream of an unknown provider", providers,
             added("upstreams: {a: {base_url: \"https://a.example.com\", provider: nobody, allow: [\"GET /x\"]}}"),
             at: "upstreams.a.provider", says: "not configured"),
         Refusal(
@@ -434,7 +445,7 @@ struct RefusalTests {
                 "upstreams: {a: {base_url: \"https://a.example.com\", provider: example, allow: [\"GET /x\"], request_headers: [Cookie]}}"
             ), at: "upstreams.a.request_headers", says: ""),
         Refusal(
-            "Zephr's cookie for another kind", providers,
+            "Zephr's session cookie for an upstream of another kind", providers,
             added(
                 "upstreams: {a: {base_url: \"https://a.example.com\", provider: example, allow: [\"GET /x\"], credential: zephr_cookie}}"
             ), at: "upstreams.a.credential", says: "zephr"),
@@ -442,17 +453,18 @@ struct RefusalTests {
             "a backend without a credential", providers, added("backends: {a: {may: [introspect]}}"), at: "backends.a",
             says: "needs `sha256` or `peers`"),
         Refusal(
-            "a backend that may nothing", providers, added("backends: {a: {peers: [10.0.0.1]}}"), at: "backends.a",
+            "a backend without permissions", providers, added("backends: {a: {peers: [10.0.0.1]}}"), at: "backends.a",
             says: "needs `may`"),
         Refusal(
-            "a backend that is everybody", providers, added("backends: {a: {peers: [0.0.0.0/0], may: [introspect]}}"),
+            "a backend whose address is any address", providers,
+            added("backends: {a: {peers: [0.0.0.0/0], may: [introspect]}}"),
             at: "backends.a.peers", says: "whole internet"),
         Refusal(
-            "a peer where everybody comes through one", providers,
+            "a backend known by its address, without a backends' listener", providers,
             added("backends: {a: {peers: [10.0.0.1], may: [introspect]}}"), at: "backends.a.peers",
             says: "write `server: {backend_listen: 127.0.0.1:8081}`"),
         Refusal(
-            "a peer beside a credential, too", providers,
+            "a backend known by its address and a secret, without a backends' listener", providers,
             added(
                 "backends: {a: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, peers: [10.0.0.1], may: [introspect]}}"
             ), at: "backends.a.peers", says: "(`sha256`) instead of `peers`"),
@@ -462,16 +474,16 @@ struct RefusalTests {
                 "backends: {a: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, may: [introspect]}, b: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, may: [token]}}"
             ), at: "backends.b.sha256", says: "has the same credential as"),
         Refusal(
-            "a backend with everybody's secret", providers,
+            "a backend with a secret that is easy to guess", providers,
             added(
                 "backends: {a: {sha256: 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae, may: [introspect]}}"
             ), at: "backends.a.sha256", says: "tries first"),
         Refusal(
-            "a backend for no provider", providers,
+            "a backend for an unknown provider", providers,
             added("backends: {a: {peers: [10.0.0.1], may: [introspect], allow: [{provider: nobody}]}}"),
             at: "backends.a.allow[0]", says: "not configured"),
         Refusal(
-            "a backend for no client", providers,
+            "a backend for an unknown client", providers,
             added(
                 "backends: {a: {peers: [10.0.0.1], may: [introspect], allow: [{provider: example, clients: [android]}]}}"
             ), at: "backends.a.allow[0]", says: "does not have"),
@@ -490,7 +502,7 @@ struct RefusalTests {
             "an app link without an app", providers, added("app_links: {ios: {paths: [/oauth/*]}}"),
             at: "app_links.ios.app_ids", says: "at least one"),
         Refusal(
-            "a fingerprint that is short", providers,
+            "a fingerprint that is too short", providers,
             added("app_links: {android: {package: a.b, sha256_cert_fingerprints: [\"14:6D\"]}}"),
             at: "app_links.android.sha256_cert_fingerprints", says: "32 pairs"),
     ]
@@ -499,9 +511,9 @@ struct RefusalTests {
         "A faulty configuration file → refused, and the error names the fault's setting and words (SEC-109)",
         arguments: server + sessions + providerFaults + clients + further)
     func refused(_ refusal: Refusal) {
-        #expect(refusal.text != ConfigurationFixture.minimal, "the fault was not put in")
+        #expect(refusal.text != ConfigurationFixture.minimal, "the text has no fault: the text to replace is missing")
         let errors = ConfigurationFixture.errors(refusal.text)
-        #expect(!errors.isEmpty, "was accepted")
+        #expect(!errors.isEmpty, "the faulty file was accepted")
         let named = errors.contains {
             (refusal.path.isEmpty || $0.path == refusal.path)
                 && (refusal.words.isEmpty || $0.message.contains(refusal.words))

@@ -96,7 +96,7 @@ struct CertificateWatchTests {
         #expect(failures && lines.all.contains("client certificate not reloaded"))
         #expect(lines.all.contains("is not the key of the first certificate"))
         take(.success(Self.half))
-        #expect(failures, "unchanged, it is no other failure")
+        #expect(failures, "an unchanged file does not count as a further failure")
         #expect(identity.current.id == before)
         take(.failure(.missing))
         #expect(lines.all.contains("does not exist"))

@@ -20,7 +20,7 @@ import Testing
         for index in blocks.indices where index % stays != 0 { blocks[index].deallocate() }
         blocks = blocks.indices.filter { $0 % stays == 0 }.map { blocks[$0] }
         defer { for block in blocks { block.deallocate() } }
-        #expect(try full - resident() < size / 2, "the system's allocator gives it back by itself")
+        #expect(try full - resident() < size / 2, "this allocator already returns freed memory to the system")
 
         let memory = FreedMemory()
         memory.look(at: SessionCache(), .zero)

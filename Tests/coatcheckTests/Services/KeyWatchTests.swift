@@ -279,7 +279,8 @@ struct KeyWatchTests {
         try await add(9, owner, to: mixed)
         let between = RingWatch(watched.vault, watched.watch, mixed, now: { time.now }, log: log)
         await between.look()
-        #expect(!between.isGood && watched.vault.isTheStores, "it opens some: whose the store is nobody knows")
+        #expect(
+            !between.isGood && watched.vault.isTheStores, "the ring opens some records, so the store may be its own")
         try await add(9, owner, to: store)
         await ring.look()
         #expect(!ring.isGood && !watched.vault.isTheStores)
@@ -291,11 +292,13 @@ struct KeyWatchTests {
         #expect(watched.vault.currentKeyID == stranger)
         try Watched.write(right, watched.file)
         watched.watch.look()
-        #expect(watched.vault.currentKeyID == stranger, "it is the store that tells which is right")
+        #expect(watched.vault.currentKeyID == stranger, "the ring changes only after it was compared with the store")
         await ring.look()
         #expect(watched.vault.currentKeyID == owner.currentKeyID)
         #expect(ring.isGood && watched.vault.isTheStores)
-        #expect(watched.vault.index(.subject, ["a"]) == owner.index(.subject, ["a"]), "its index key came with it")
+        #expect(
+            watched.vault.index(.subject, ["a"]) == owner.index(.subject, ["a"]), "the right ring's index key is in use"
+        )
         #expect(watched.watch.ring.list.map(\.id) == right.list.map(\.id))
 
         // Four records of the file's first ring do not open, and the log reports them. The broker serves all other records,

@@ -31,7 +31,7 @@ struct RereadingTests {
 
         /// Waits until a condition holds.
         func wait(until isTrue: @Sendable (Readings) -> Bool) async throws {
-            try await eventually("the readings are as the test wants them") { isTrue(self) }
+            try await eventually("the readings fulfil the test's condition") { isTrue(self) }
         }
 
         /// Makes a reader that waits for each reading for at most `patience`.

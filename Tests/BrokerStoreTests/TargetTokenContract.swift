@@ -18,7 +18,7 @@ struct TargetTokenContract {
     }
 
     @Test(
-        "A refresh's commit is refused → its API token is not stored either; another session looks up an API token → not found",
+        "A refresh's commit is refused → its target token is not stored either; another session looks up the token → not found",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -44,7 +44,7 @@ struct TargetTokenContract {
     }
 
     @Test(
-        "A step-up changed the tokens during a refresh → the commit is refused as changed, and its API token is not stored",
+        "A step-up changed the tokens during a refresh → the refresh's commit is refused, and its target token is not stored",
         arguments: StoreEngine.allCases)
     func lent(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -102,7 +102,7 @@ struct TargetTokenContract {
     }
 
     @Test(
-        "The subject of the session's tokens is unchecked → no API token is handed out until the check",
+        "The subject of the session's tokens is unchecked → no target token is handed out until the check",
         arguments: StoreEngine.allCases
     )
     func unchecked(_ engine: StoreEngine) async throws {
@@ -118,7 +118,7 @@ struct TargetTokenContract {
     }
 
     @Test(
-        "A token exchange brings an API token → stored only with the claim's own fence and version, which releases the claim",
+        "A token exchange brings a target token → stored only with the claim's own fence and version, which releases the claim",
         arguments: StoreEngine.allCases)
     func exchanged(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -154,7 +154,7 @@ struct TargetTokenContract {
     }
 
     @Test(
-        "A session ends, is replaced or steps up → its API tokens are deleted; the session lapses → deleted when it is buried",
+        "A session ends, is replaced or steps up → its target tokens are deleted; the session lapses → deleted at its burial",
         arguments: StoreEngine.allCases)
     func ends(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -198,7 +198,7 @@ struct TargetTokenContract {
     }
 
     @Test(
-        "A session gets a ninth API token → the token that was unused longest is deleted, and never the new one",
+        "A session gets a ninth target token → the token that was unused longest is deleted, and never the new one",
         arguments: StoreEngine.allCases)
     func eight(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

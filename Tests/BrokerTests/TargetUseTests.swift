@@ -25,7 +25,7 @@ import Testing
     // MARK: Rows
 
     @Test(
-        "A session gets a token for a ninth API → the least recently used token goes; a use is written at most once a minute"
+        "A session gets a ninth target token → the least recently used one is deleted; a use is written at most once a minute"
     )
     func ninth() async throws {
         let broker = try TestBroker()

@@ -43,7 +43,7 @@ package enum Base64URL {
     /// Returns the decoded bytes; nil for padding, any other character, an impossible length, or unused low bits other than
     /// zero.
     package static func decode(_ text: String) -> [UInt8]? {
-        text.utf8.withContiguousStorageIfAvailable { decoded($0) } ?? decode(Array(text.utf8))
+        text.utf8.withContiguousStorageIfAvailable { decoded($0) } ?? decode(Array(text.utf8)[...])
     }
 
     /// Decodes a text that is given as a slice of its bytes; nil if the text is malformed.
@@ -51,11 +51,8 @@ package enum Base64URL {
         text.withUnsafeBufferPointer { decoded($0) }
     }
 
-    /// Decodes a text that is given as an array of its bytes; nil if the text is malformed.
-    package static func decode(_ text: [UInt8]) -> [UInt8]? { decode(text[...]) }
-
     /// Decodes a part of a text; nil if the part is malformed.
-    package static func decode(_ text: Substring) -> [UInt8]? { decode(Array(text.utf8)) }
+    package static func decode(_ text: Substring) -> [UInt8]? { decode(Array(text.utf8)[...]) }
 
     private static func decoded(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         var isSound = false

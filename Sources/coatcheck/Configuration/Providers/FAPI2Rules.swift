@@ -44,7 +44,7 @@ struct FAPI2Rules {
                 report("auth", "it has to be `private_key_jwt`, `tls_client_auth` or `self_signed_tls_client_auth`")
             }
         }
-        if case .privateKeyJWT(let key) = authentication { check(key) }
+        if case .privateKeyJWT(let key) = authentication { checkSigningKey(key) }
         if wire.pushedAuthorization != .required { report("par", "it has to be `required`") }
         if wire.senderConstraint == .off { report("sender_constrained", "it has to be `dpop` or `mtls`") }
         if wire.assertion.audience != .issuer { report("assertion", below: "audience", "it has to be `issuer`") }
@@ -57,7 +57,7 @@ struct FAPI2Rules {
         if wire.idToken.issuerTemplate != nil {
             report("id_token", below: "issuer_template", "`iss` is compared with the issuer byte for byte")
         }
-        check(wire.tokenRequest)
+        checkTokenRequest(wire.tokenRequest)
         if profile.login != .broker {
             report("login", "a login is pushed with the client's own proof, which no app has: it has to be `broker`")
         }
@@ -79,7 +79,7 @@ struct FAPI2Rules {
         "code_verifier", "client_assertion", "client_assertion_type", "client_id", "redirect_uri",
     ]
 
-    private func check(_ request: TokenRequestSettings) {
+    private func checkTokenRequest(_ request: TokenRequestSettings) {
         if request.encoding != .form { report("token_request", below: "encoding", "it has to be `form`") }
         if let name = Self.needed.intersection(request.omit).min() {
             report("token_request", below: "omit", "`\(name)` has to be sent")
@@ -91,7 +91,7 @@ struct FAPI2Rules {
         }
     }
 
-    private func check(_ key: SigningKey) {
+    private func checkSigningKey(_ key: SigningKey) {
         if !ConformanceProfile.algorithms.contains(key.algorithm) {
             report("private_key", below: "algorithm", "it has to be ES256, PS256 or EdDSA")
         }

@@ -13,15 +13,15 @@ enum TargetRules {
             guard let settings = upstream.settings, let target = settings.token,
                 let provider = draft.providers.first(where: { $0.name == settings.provider })
             else { continue }
-            check(target, of: upstream, provider, context)
+            checkUpstream(upstream, target, provider, context)
         }
-        for backend in draft.backends where !backend.settings.tokens.isEmpty { check(backend, draft, context) }
+        for backend in draft.backends where !backend.settings.tokens.isEmpty { checkBackend(backend, draft, context) }
         let targets = ConfiguredTargets(draft.upstreams, draft.backends)
-        for provider in draft.providers where provider.kind.takesTargets { check(targets, of: provider, context) }
+        for provider in draft.providers where provider.kind.takesTargets { checkProvider(provider, targets, context) }
     }
 
-    private static func check(
-        _ target: TokenTarget, of upstream: UpstreamSection, _ provider: ProviderSection, _ context: ConfigContext
+    private static func checkUpstream(
+        _ upstream: UpstreamSection, _ target: TokenTarget, _ provider: ProviderSection, _ context: ConfigContext
     ) {
         let path = "\(upstream.path).token"
         guard provider.kind.takesTargets else {
@@ -44,7 +44,7 @@ enum TargetRules {
     /// Checks a backend's targets.
     ///
     /// A backend may ask about sessions of several providers, and at least one of them must be able to issue each token.
-    private static func check(_ backend: BackendSection, _ draft: ConfigurationDraft, _ context: ConfigContext) {
+    private static func checkBackend(_ backend: BackendSection, _ draft: ConfigurationDraft, _ context: ConfigContext) {
         let asked = draft.providers.flatMap { provider in
             provider.settings.clients.filter { backend.settings.mayAsk(about: provider.name, $0.profile.name) }
                 .map { (kind: provider.kind, client: $0) }
@@ -60,7 +60,9 @@ enum TargetRules {
         }
     }
 
-    private static func check(_ targets: ConfiguredTargets, of provider: ProviderSection, _ context: ConfigContext) {
+    private static func checkProvider(
+        _ provider: ProviderSection, _ targets: ConfiguredTargets, _ context: ConfigContext
+    ) {
         var all: Set<TokenTarget> = []
         for client in provider.clients {
             var settings = client.settings

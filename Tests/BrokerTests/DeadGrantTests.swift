@@ -12,21 +12,30 @@ import Testing
         return try TestBroker(script: .init(refresh: (first.map { [$0] } ?? []) + refusals))
     }
 
+    /// Signs in, and lets the access token expire.
+    private func expired(_ broker: TestBroker) async throws -> LiveSession {
+        let session = try await broker.signIn(code: "c1")
+        broker.clock.advance(.seconds(3601))
+        return try await broker.useCases.resumeSession.resume(session.token)
+    }
+
+    private func refresh(_ broker: TestBroker, _ live: LiveSession) async -> BrokerProblem? {
+        await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+    }
+
     /// Signs in, lets the token expire, and attempts a refresh every two minutes.
     ///
     /// Another user signs in one minute before the attempt number `grantBefore`.
     private func answers(
         _ broker: TestBroker, tries: Int, grantBefore: Int
     ) async throws -> [BrokerProblem?] {
-        let session = try await broker.signIn(code: "c1")
-        broker.clock.advance(.seconds(3601))
-        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let live = try await expired(broker)
         var answers: [BrokerProblem?] = []
         for number in 0..<tries {
             broker.clock.advance(.seconds(60))
             if number == grantBefore { _ = try await broker.signIn(code: "c2") }
             broker.clock.advance(.seconds(60))
-            answers.append(await problem { try await broker.useCases.refreshTokens.accessToken(for: live) })
+            answers.append(await refresh(broker, live))
         }
         return answers
     }
@@ -65,16 +74,14 @@ import Testing
     )
     func recovery() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
-        let session = try await broker.signIn(code: "c1")
-        broker.clock.advance(.seconds(3601))
-        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let live = try await expired(broker)
         for _ in 0..<4 {
             broker.clock.advance(.seconds(120))
-            _ = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+            _ = await refresh(broker, live)
         }
         broker.clock.advance(.seconds(120))
         broker.provider.gate.close()
-        async let late = problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+        async let late = refresh(broker, live)
         try await eventually("a call waits at the provider") { broker.provider.gate.waiting > 0 }
         broker.provider.gate.passNewcomers()
         _ = try await broker.signIn(code: "c2")
@@ -82,7 +89,7 @@ import Testing
         #expect(await late?.code == .providerUnavailable)
         // A refresh that was sent after the endpoint's recovery is refused. This refusal ends the session.
         broker.clock.advance(.seconds(120))
-        let next = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+        let next = await refresh(broker, live)
         #expect(next?.reason == .grantRevoked)
     }
 
@@ -98,8 +105,54 @@ import Testing
     @Test("Three refusals that count against the grant come within less than five minutes → the session stays")
     func tooFew() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
-        let answers = try await answers(broker, tries: 3, grantBefore: 1)
+        let answers = try await answers(broker, tries: 3, grantBefore: 2)
         #expect(answers.allSatisfy { $0?.code == .providerUnavailable })
+    }
+
+    @Test("Two refusals that count come six minutes apart, and a grant comes between them → the session stays")
+    func two() async throws {
+        let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
+        let live = try await expired(broker)
+        #expect(await refresh(broker, live)?.code == .providerUnavailable)
+        broker.clock.advance(.seconds(180))
+        _ = try await broker.signIn(code: "c2")
+        broker.clock.advance(.seconds(180))
+        #expect(await refresh(broker, live)?.code == .providerUnavailable)
+        #expect(broker.provider.refreshes == 2)
+    }
+
+    @Test(
+        "A process saw a grant only before the session's first refusal, which another process got → the session stays")
+    func earlierGrant() async throws {
+        let clock = TestClock()
+        let store = InMemoryStore(monotonic: clock.clock.monotonic)
+        let first = try TestBroker(
+            store: store,
+            script: .init(
+                refresh: Array(
+                    repeating: .rejected(OAuthError(status: 400, code: "invalid_request")), count: 60)), clock: clock)
+        let second = try TestBroker(store: store, vault: first.vault, provider: first.provider, clock: clock)
+        // The second process gets a grant, and then only the first process calls the provider.
+        let live = try await expired(second)
+        for _ in 0..<4 {
+            #expect(await refresh(first, live)?.code == .providerUnavailable)
+            clock.advance(.seconds(120))
+        }
+        #expect(await refresh(second, live)?.code == .providerUnavailable)
+        #expect(first.provider.refreshes == 5)
+    }
+
+    @Test("A refusal counts → the broker calls the provider again after half a minute, and not before")
+    func pause() async throws {
+        let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
+        let live = try await expired(broker)
+        #expect(await refresh(broker, live)?.code == .providerUnavailable)
+        broker.clock.advance(.seconds(29))
+        #expect(await refresh(broker, live)?.code == .providerUnavailable)
+        #expect(broker.provider.refreshes == 1)
+        broker.clock.advance(.seconds(1))
+        #expect(await refresh(broker, live)?.code == .providerUnavailable)
+        #expect(broker.provider.refreshes == 2)
     }
 
     @Test(

@@ -36,6 +36,25 @@ import Testing
         #expect(again?.code == .invalidRequest)
     }
 
+    @Test("A logout token's `aud` names two clients → the user's sessions of both end (SEC-66)")
+    func twoClients() async throws {
+        let broker = try TestBroker(
+            script: .init(
+                logout: ("user-1", nil, [ClientName(unchecked: "ios"), ClientName(unchecked: "strict")])))
+        let first = try await broker.signIn(code: "c1")
+        let login = try await broker.start("strict")
+        let callback = broker.callback(login, code: "c2")
+            .replacing(TestBroker.redirect, with: "com.example.strict:/cb")
+        let second = try await broker.forward(callback, login.loginToken)
+        try await broker.useCases.backchannelLogout.receive(
+            provider: ProviderName(unchecked: "as"), token: Secret("jti-1"))
+        for session in [first, second] {
+            #expect(
+                await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason
+                    == .providerLogout)
+        }
+    }
+
     @Test(
         "The store's answer to an ending is lost → the write is retried, and the cache does not serve the ended session",
         .timeLimit(.minutes(1)))

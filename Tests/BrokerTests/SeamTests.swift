@@ -113,6 +113,16 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
+    @Test("The answer to a refresh's claim is lost → the broker asks once more, and the refresh succeeds")
+    func refreshClaimAskedAgain() async throws {
+        let store = InMemoryStore()
+        let broker = try TestBroker(store: store)
+        let live = try await broker.useCases.resumeSession.resume(try await broker.signIn().token)
+        store.fail(.claimRefresh, [.lost])
+        #expect(await problem { try await broker.useCases.refreshTokens.refreshNow(live) } == nil)
+        #expect(broker.provider.refreshes == 1)
+    }
+
     @Test(
         "The store refuses a refreshed pair → other refreshes wait a second; it then refuses a claim, too → one more second"
     )

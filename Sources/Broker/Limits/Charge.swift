@@ -92,7 +92,7 @@ package struct Charge: Sendable {
     ///
     /// If the secret is unknown, the address is charged for a wrong token.
     ///
-    /// The charge comes after the lookup, so a caller with a known secret is never limited.
+    /// The charge comes after the lookup, so a caller with a known secret is never limited (SEC-121).
     package func forWrongTokens<Value>(
         _ lookup: () async throws(BrokerProblem) -> Value
     ) async throws(BrokerProblem) -> Value {

@@ -4,13 +4,8 @@ import HTTPTypes
 
 /// The credentials that a request presents for a session, and the session that they open.
 struct SessionCredentials {
-    private let api: BrokerAPI
-    private let call: Call
-
-    init(of call: Call, _ api: BrokerAPI) {
-        self.api = api
-        self.call = call
-    }
+    let api: BrokerAPI
+    let call: Call
 
     /// The rule that decides which sessions a route accepts, and throws for all others.
     struct Admission: Sendable {
@@ -35,7 +30,7 @@ struct SessionCredentials {
         demanding demand: EvidenceDemand = .any, admitting admission: Admission = .every
     ) async throws(BrokerProblem) -> PresentedSession {
         let token = try requiredToken()
-        let presented = try await counting { () async throws(BrokerProblem) in
+        let presented = try await api.charge(call).forWrongTokens { () async throws(BrokerProblem) in
             try await api.useCases.resumeSession.present(
                 token.secret, { () throws(BrokerProblem) in try evidence() }, demand
             ) { session throws(BrokerProblem) in
@@ -53,7 +48,7 @@ struct SessionCredentials {
     /// unchecked here. The body then counts towards the session's limits for the request's address alone.
     func check(admitting admission: Admission) async throws(BrokerProblem) -> HeldBodies.Owner {
         let token = try requiredToken()
-        let found = try await counting { () async throws(BrokerProblem) in
+        let found = try await api.charge(call).forWrongTokens { () async throws(BrokerProblem) in
             try await api.useCases.resumeSession.look(
                 token.secret, { () throws(BrokerProblem) in try evidence() }
             ) { session throws(BrokerProblem) in
@@ -65,15 +60,6 @@ struct SessionCredentials {
         // requests are counted for each address.
         let address = api.rules.client(of: call).address.map(api.configuration.translators.client)
         return HeldBodies.Owner(session: found.row, address: found.isProven ? nil : address?.limitKey)
-    }
-
-    /// Runs a lookup by a secret, and charges a wrong token to the address if the lookup fails.
-    ///
-    /// The charge follows a failed lookup, so a caller with a known token never reaches this limit (SEC-121).
-    func counting<Value>(
-        _ lookup: () async throws(BrokerProblem) -> Value
-    ) async throws(BrokerProblem) -> Value {
-        try await api.charge(call).forWrongTokens(lookup)
     }
 
     // MARK: The session token
@@ -174,7 +160,7 @@ struct SessionCredentials {
 
 extension BrokerAPI {
     /// Returns the credentials of a request for a session.
-    func credentials(_ call: Call) -> SessionCredentials { SessionCredentials(of: call, self) }
+    func credentials(_ call: Call) -> SessionCredentials { SessionCredentials(api: self, call: call) }
 
     /// Requires a live session and its evidence before the body of a request is read.
     @Sendable func requireSession(_ call: Call) async throws(BrokerProblem) -> HeldBodies.Owner? {

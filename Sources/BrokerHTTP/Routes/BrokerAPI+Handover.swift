@@ -43,7 +43,7 @@ extension BrokerAPI {
     /// Opening the page does not spend the ticket.
     @Sendable func showHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
         let ticket = ticket(of: call)
-        try await credentials(call).counting { () async throws(BrokerProblem) in
+        try await charge(call).forWrongTokens { () async throws(BrokerProblem) in
             try await useCases.handOver.look(ticket)
         }
         var fields = HandoverPage.fields(call.requestID)
@@ -60,7 +60,7 @@ extension BrokerAPI {
         let held = try [credentials.sessionCookie(), credentials.webCookie()].compactMap { $0 }
         let done: HandedOver
         do throws(BrokerProblem) {
-            done = try await credentials.counting { () async throws(BrokerProblem) in
+            done = try await charge(call).forWrongTokens { () async throws(BrokerProblem) in
                 try await useCases.handOver.spend(ticket, verifier: verifier, held: held)
             }
         } catch {

@@ -6,7 +6,7 @@ extension BrokerAPI {
     /// `POST /v1/sessions`: creates a session from the value that an app forwards, such as a callback URL or a code.
     @Sendable func forwardCode(_ call: Call) async throws(BrokerProblem) -> Answer {
         let input = try forwardCodeInput(call)
-        let outcome = try await credentials(call).counting { () async throws(BrokerProblem) in
+        let outcome = try await charge(call).forWrongTokens { () async throws(BrokerProblem) in
             try await useCases.forwardCode.forward(input)
         }
         switch outcome {

@@ -21,7 +21,9 @@ struct EventRecord: Sendable {
     ///
     /// The counter counts all events.
     var isOnceFor: ProviderName?
+}
 
+extension EventRecord {
     /// Creates the record of an event.
     init(_ event: BrokerEvent) {
         self =
@@ -73,11 +75,6 @@ struct EventRecord: Sendable {
             case .rowDidNotOpen(let kind, let unknownKey): .rowDidNotOpen(kind, unknownKey)
             case .storeFailed(let operation, let detail): .storeFailed(operation.description, detail)
             }
-    }
-
-    private init(metric: String?, labels: [(String, String)]) {
-        self.metric = metric
-        self.labels = labels
     }
 
     // MARK: Building a record

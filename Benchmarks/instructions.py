@@ -79,9 +79,9 @@ class Meter:
 class Broker:
     """A broker under callgrind on one store, with its cache on."""
 
-    def __init__(self, directory, name, store, upstream, by_address=False):
+    def __init__(self, directory, name, store, upstream, by_address=False, template="coatcheck.yaml"):
         self.binary = os.environ["COATCHECK_UNSTRIPPED"]
-        self.outside = scale.Brokers(directory, name, store, upstream.url, more="")
+        self.outside = scale.Brokers(directory, name, store, upstream.url, more="", template=template)
         self.urls = self.outside.env["BROKER"], self.outside.env["SANDBOX"]
         port = self.outside.first.port
         self.outside.stop_first()

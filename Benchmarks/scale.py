@@ -99,16 +99,17 @@ class LockSamples:
 class Brokers:
     """A sandbox with a broker, and further brokers with the same keys, each on the same store or on another one."""
 
-    def __init__(self, directory, name, store, upstream="http://127.0.0.1:9", more="session: {cache: off}\n"):
+    def __init__(self, directory, name, store, upstream="http://127.0.0.1:9", more="session: {cache: off}\n",
+                 template="coatcheck.yaml"):
         self.directory, self.stack = os.path.join(directory, name), os.path.join(directory, name, "stack")
         os.makedirs(self.directory)
         self.more = []
-        template = os.path.join(self.directory, "template.yaml")
-        with open(os.path.join(ROOT, "Benchmarks", "coatcheck.yaml")) as source, open(template, "w") as file:
+        filled = os.path.join(self.directory, "template.yaml")
+        with open(os.path.join(ROOT, "Benchmarks", template)) as source, open(filled, "w") as file:
             text = source.read().replace("@UPSTREAM@", upstream).replace("@BULK@", "http://127.0.0.1:9")
             file.write(text.replace('"sqlite:@DIR@/coatcheck.db"', f'"{store}"') + more)
         self.store = store
-        subprocess.run([f"{ROOT}/scripts/stack", "start", self.stack, template], check=True)
+        subprocess.run([f"{ROOT}/scripts/stack", "start", self.stack, filled], check=True)
         with open(os.path.join(self.stack, "env")) as file:
             self.env = dict(line.strip().split("=", 1) for line in file)
         self.keys = os.path.join(self.stack, "keys.json")

@@ -9,7 +9,7 @@ package struct SessionBinding: Sendable, Equatable {
 }
 
 extension ProviderDirectory {
-    /// Returns the key of a session with its client's present rules; nil if the session is unbound.
+    /// Returns a session's key, and the rules that its client has now; nil if the session is unbound.
     func binding(of facts: SessionFacts) -> SessionBinding? {
         guard let thumbprint = facts.thumbprint else { return nil }
         let client = self[facts.provider]?.profile.client(facts.client)

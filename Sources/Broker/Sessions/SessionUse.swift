@@ -5,7 +5,7 @@ import Synchronization
 /// Bytes that the call transmits move the session's idle end, just as a new call would (decision 76).
 package final class SessionUse: Sendable {
     private struct State {
-        /// The session, with the idle end of its last noted use.
+        /// The session; its idle end is the one that the last written use gave it.
         var session: LiveSession
         /// The earliest time at which the idle end is written again.
         var due: WallTime

@@ -3,7 +3,7 @@ import Synchronization
 
 /// Limits the calls to one provider, with its breaker and a maximum number of concurrent calls.
 package final class CallLimiter: Sendable {
-    /// The conclusion from a call about the provider: reachable, unreachable, or neither.
+    /// A call's evidence about the provider: it is reachable, it is unreachable, or the call shows neither.
     enum Outcome { case alive, dead, nothing }
 
     private struct State {

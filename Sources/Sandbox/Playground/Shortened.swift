@@ -38,8 +38,9 @@ enum Shortened {
             .map { json($0).serialized.split(separator: ",").joined(separator: ", ") }
     }
 
-    /// Returns a body with shortened secrets: JSON in lines, a form on one line, only the title of a page, or the beginning of
-    /// other text.
+    /// Returns a body as the diagram shows it, with shortened secrets.
+    ///
+    /// JSON is set in lines, a form stands on one line, of a page only the title is shown, and of other text the beginning.
     static func body(_ bytes: [UInt8], type: String) -> String {
         guard !bytes.isEmpty else { return "" }
         let text = String(decoding: bytes, as: UTF8.self)

@@ -157,7 +157,7 @@ for page in pages:
         elif language in sources and not uncompiled:
             say(squeezed(block) in sources[language], f"{where} → is in a file that is compiled")
         elif uncompiled or language in ("text", "http", "mermaid"):
-            say(True, f"{where} → is not code, or is marked as not compiled")
+            say(True, f"{where} → the block is not code, or is marked as not compiled")
         else:
             say(False, f"{where} → is run, compiled or checked")
 
@@ -174,7 +174,7 @@ for page in pages:
     faults = [f"{span}: {fault}" for span in commands for fault in faults_of_shell(span)]
     say(not faults, f"{name}, {len(commands)} commands within sentences → exist, and so do the options", "; ".join(faults))
     if name.name != "CHANGELOG.md":
-        say(not any(re.match(r"auth_request .*\?", span) for span in spans), f"{name}, every auth_request in a sentence → has no query")
+        say(not any(re.match(r"auth_request .*\?", span) for span in spans), f"{name}, text outside code blocks → no `auth_request` line in it has a query")
 paths = list(yaml.safe_load((root / "openapi.yaml").read_text())["paths"])
 endpoints = (root / "docs/reference/endpoints.md").read_text()
 lost = [path for path in paths if f" {path}`" not in endpoints]

@@ -73,7 +73,7 @@ fresh
 for site in 1 2 3; do
     client logins --networks "2001:db8:$site::/56,2001:db8:$site:100::/56,2001:db8:$site:200::/56" --each 2 >"$work/out"
     echo "#   2001:db8:$site::/48: $(cat "$work/out")"
-    same $((500 * site)) "$(pending_rows)" "more logins are started from each of $site /48 network(s) than a /48's limit allows → 500 are pending for each"
+    same $((500 * site)) "$(pending_rows)" "too many logins are started from a /48 network, and $site such networks do this → 500 logins are pending for each network"
     signs_in 2001:db8:99::1 "user of another network, while $site /48 network(s) have as many pending logins as their limit allows → signs in at once"
 done
 same 429 "$(client user --address 2001:db8:1:300::1 | jq .status)" "start of a login from another /56 of a /48 that has as many pending logins as its limit allows → 429"

@@ -164,7 +164,7 @@ enum PostgreSQLExchangeSQL {
 
     /// Completes an exchange with a session.
     ///
-    /// `others` is the number of the same subject's and client's other sessions that may stay.
+    /// `others` limits the other sessions of the same subject and client: so many of them may stay.
     static let complete = Statement(
         "complete_exchange",
         ["exchange": .bytes, "exchange_fence": .integer, "replaced": .bytes, "others": .integer]

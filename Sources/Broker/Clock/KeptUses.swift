@@ -103,7 +103,7 @@ extension BrokerContext {
         return clock.monotonic() - use.moment < use.lifetimes.idle
     }
 
-    /// Returns a time at which a living session, according to its row, has not lapsed.
+    /// Returns a time that is before the idle end in the row of a living session.
     ///
     /// The store compares the row with this time to decide whether it allows work for the session.
     func aliveTime(_ row: SessionRow) -> WallTime {

@@ -67,7 +67,7 @@ struct FAPI2Module: Sendable {
 
     /// The resource refuses three calls with 401.
     ///
-    /// The broker repeats a refused call once, after a refresh. So only the call after its second refresh succeeds.
+    /// The broker repeats a refused call once, after a refresh. So the app's first call fails, and its second call succeeds.
     private static var refreshed: FAPI2Module {
         var module = plain("refresh-token-test")
         module.faults = [

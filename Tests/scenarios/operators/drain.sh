@@ -48,7 +48,7 @@ expect_json .status shutting_down "SIGTERM → /readyz has the status shutting_d
 get /v1/session
 expect_status 200 "request after SIGTERM, during drain_delay → served"
 wait_for 10 logged draining
-same "1 1 6000 36000" "$(member draining requests) $(member draining streams) $(member draining delay_ms) $(member draining at_most_ms)" "SIGTERM → the log line draining has requests, streams, delay and longest time"
+same "1 1 6000 36000" "$(member draining requests) $(member draining streams) $(member draining delay_ms) $(member draining at_most_ms)" "SIGTERM → the log line 'draining' has requests, streams, delay and longest time"
 refused() { get /v1/providers && [ "$STATUS" = 503 ]; }
 wait_for 20 refused
 expect_problem 503 shutting_down "request after SIGTERM, when drain_delay is over"
@@ -63,8 +63,8 @@ same 200 "$(cat "$work/slow.status")" "SIGTERM during a slow relay call → the 
 wait "$broker_pid"
 same 0 $? "SIGTERM, and the requests in progress have ended → exit status 0"
 broker_pid=
-same "0 0" "$(member drained requests) $(member drained streams)" "SIGTERM → the log line drained reports zero requests and streams"
-matches '^[0-9]+$' "$(member drained took_ms)" "SIGTERM → the log line drained has the duration ($(member drained took_ms) ms)"
+same "0 0" "$(member drained requests) $(member drained streams)" "SIGTERM → the log line 'drained' reports zero requests and streams"
+matches '^[0-9]+$' "$(member drained took_ms)" "SIGTERM → the log line 'drained' has the duration ($(member drained took_ms) ms)"
 
 step "3. Without drain_delay the broker stops at once"
 sed -i 's|^  drain_delay: .*|  drain_delay: 0s|' "$work/coatcheck.yaml"

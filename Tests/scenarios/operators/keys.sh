@@ -63,11 +63,11 @@ matches '^1 .*waits until' "$RUN $(cat "$work/out")" "second keys rotate, before
 publish
 wait_for 10 known "$new"
 same 0 $? "key file is replaced → the broker reads the new file without a signal"
-same "$old" "$(sealing)" "new key from keys rotate --after 15s, before this time → the old key still seals"
+same "$old" "$(sealing)" "a key is made by keys rotate --after 15s, and the 15 s are not over → the old key still seals"
 run keys remove "$new" --file "$draft" "${keeper[@]}"
 matches '^1 .*waits until' "$RUN $(cat "$work/out")" "keys remove of a new key, before this key seals → refused"
 wait_for 30 seals "$new"
-same 0 $? "new key from keys rotate --after 15s, after this time → the new key seals"
+same 0 $? "a key is made by keys rotate --after 15s, and the 15 s are over → this key seals"
 get /v1/session
 expect_status 200 "session that the old key sealed, read when the new key seals → alive"
 # sealed_anew: signs in on another device, and returns whether the new key seals any values (the broker checks the file every 2 s)

@@ -53,7 +53,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Unready).serve_
     same 0 "$(grep -c 'coatcheck/coatcheck1 is DOWN' "$work/two.log")" "HAProxy's health check has removed one of two servers → the ready server stays in use"
     two_servers 's/ inter 2s/ inter 200ms/; s|option httpchk GET /readyz|option httpchk|'
     wait_for 20 grep -q 'coatcheck/coatcheck1 is DOWN' "$work/two.log"
-    same 0 $? "HAProxy's health check, changed to lack the path /readyz → removes the ready server, too"
+    same 0 $? "HAProxy's health check asks for another path than /readyz → HAProxy removes the ready server as well"
 fi
 kill_broker KILL
 for server in "${servers[@]}"; do

@@ -136,7 +136,7 @@ def step_up(case):
     case.same(409, playground.play("pay", {"amount": 21}).status, "a payment of an amount that the playground's phone does not offer → 409")
     playground.sign_in("cloudentity")
     playground.do("pay", {"amount": 20})
-    case.same([], playground.payments, "a payment of 20 € after a sign-in at a provider that lacks payments in the playground → nothing is paid")
+    case.same([], playground.payments, "a payment of 20 € after a sign-in at a provider without payments → nothing is paid")
     case.same(409, playground.play("trouble", {"name": "ignore-step-up"}).status, "the playground's switch ignore-step-up, after a sign-in at a provider that lacks payments in the playground → 409")
     for provider in ("oidc", "oidc-bound"):
         before = anew(playground, provider)["session"]

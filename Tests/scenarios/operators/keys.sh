@@ -63,7 +63,7 @@ matches '^1 .*waits until' "$RUN $(cat "$work/out")" "second keys rotate, before
 publish
 wait_for 10 known "$new"
 same 0 $? "key file is replaced → the broker reads the new file without a signal"
-same "$old" "$(sealing)" "a key is made by keys rotate --after 15s, and the 15 s are not over → the old key still seals"
+same "$old" "$(sealing)" "a key is made by keys rotate --after 15s, and the 15 s are still running → the old key still seals"
 run keys remove "$new" --file "$draft" "${keeper[@]}"
 matches '^1 .*waits until' "$RUN $(cat "$work/out")" "keys remove of a new key, before this key seals → refused"
 wait_for 30 seals "$new"

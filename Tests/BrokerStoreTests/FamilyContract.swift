@@ -33,7 +33,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "All of a parent's places are taken → a child for another place is refused; lapsed children take no place",
+        "A parent has as many children as it may → a further child is refused, until one of them has lapsed",
         arguments: StoreEngine.allCases)
     func full(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -17,7 +17,7 @@ package enum ProblemPayload: Sendable {
     case shortfall(StepUpShortfall)
     /// The reason why the presence proof of a call was refused.
     case presence(PresenceRefusal)
-    /// The provider's own error code, which a standard defines.
+    /// The error code that the provider sent; only codes that a standard defines.
     case providerError(String)
 
     /// Returns the payload for a provider's error code; `none` for nil.

@@ -42,7 +42,7 @@ struct CertificateBoundTests {
     // MARK: Stored values
 
     @Test(
-        "A record of certificate-bound tokens → this release reads it back; a release without certificates sees a newer format"
+        "A record of certificate-bound tokens → this release reads it; a release that lacks such tokens sees a newer format"
     )
     func record() async throws {
         let broker = try broker()

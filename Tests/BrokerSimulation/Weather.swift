@@ -144,8 +144,9 @@ struct Weather {
     var keepsGrant = 0.0
     /// The probability that the provider's answer to a step-up repeats the refresh token of the session's grant.
     var repeatsToken = 0.0
-    /// If a step-up's answer repeats a refresh token: the probability that this token is the newest at the provider, which may
-    /// not be in the broker's store yet.
+    /// The probability that a refresh token which a step-up's answer repeats is the newest at the provider.
+    ///
+    /// The broker may not have stored the newest one yet.
     var repeatsNewest = 0.0
     /// The shortest time between two forced refreshes, in seconds.
     ///

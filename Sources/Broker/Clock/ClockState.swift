@@ -274,8 +274,8 @@ struct ClockState: Sendable {
 
     /// Compares the clock at the start with the last time that the store has recorded.
     ///
-    /// `agreement` is the record that a former process made during a doubt: how long ago a clock had last jumped, and the
-    /// clock's time when the record was made.
+    /// `agreement` is the record that a former process made during a doubt. It says how long ago a clock had last jumped, and
+    /// when the record was made.
     mutating func begin(lastSeen: WallTime?, agreement: ClockAgreement?, at moment: Duration) {
         (mark, storedMark) = (lastSeen, lastSeen)
         bootedAt = seen?.time.advanced(by: .zero - moment)

@@ -144,8 +144,8 @@ package struct ProofNonce: Sendable, Hashable {
 
     /// Reads a nonce from a proof.
     ///
-    /// The result is nil if the broker never issued the nonce, if the nonce is too old, or if it is more than a minute in the
-    /// future.
+    /// The result is nil if the broker never issued the nonce. It is also nil if the nonce is too old, or more than a minute in
+    /// the future.
     package init?(_ text: String, at now: WallTime, scope: NonceScope = "", by vault: some Vault) {
         guard text.utf8.count == 16, let bytes = Base64URL.decode(text) else { return nil }
         let minute = bytes[..<4].reduce(Int64(0)) { $0 << 8 | Int64($1) }

@@ -4,8 +4,9 @@
 package enum SenderConstraint: String, Sendable, CaseIterable {
     /// Tokens are unbound, so any holder can use them.
     case off
-    /// Tokens are bound to a key that the broker makes for each sign-in, and each use of a token needs a proof by this key (RFC
-    /// 9449).
+    /// Tokens are bound to a key that the broker makes for each sign-in.
+    ///
+    /// Each use of a token needs a proof by this key (RFC 9449).
     case dpop
     /// Tokens are bound to the client's certificate, and the broker shows this certificate at each use of a token (RFC 8705).
     case mtls

@@ -11,8 +11,10 @@ struct Proof: ParsableCommand {
             """)
 
     @Option(help: "The PEM file of the key (P-256); it is made if it is absent.", completion: .file()) var key: String
-    @Option(help: "The nonce of the broker's last answer (its header field DPoP-Nonce).") var nonce: String?
-    @Option(help: "The session token that the request carries.") var token: String?
+    // A nonce or a token can begin with `-`, which would read as the next option.
+    @Option(parsing: .unconditional, help: "The nonce of the broker's last answer (its header field DPoP-Nonce).")
+    var nonce: String?
+    @Option(parsing: .unconditional, help: "The session token that the request carries.") var token: String?
     @Argument(help: "The request's method.") var method: String
     @Argument(help: "The request's URL.") var url: String
 

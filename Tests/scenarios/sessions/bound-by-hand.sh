@@ -25,6 +25,8 @@ first=$(part 1 | jq -c .jwk)
 prove --key "$work/key.pem" --nonce n-1 --token t-1 POST http://127.0.0.1/a
 same "$first" "$(part 1 | jq -c .jwk)" "second proof with the same key file → has the same key"
 same "n-1 $(printf t-1 | openssl dgst -sha256 -binary | base64 | tr '/+' '_-' | tr -d =)" "$(part 2 | jq -r '"\(.nonce) \(.ath)"')" "proof with nonce and token → has the claims nonce and ath"
+prove --key "$work/key.pem" --nonce -n --token -t POST http://127.0.0.1/a
+same "-n $(printf %s -t | openssl dgst -sha256 -binary | base64 | tr '/+' '_-' | tr -d =)" "$(part 2 | jq -r '"\(.nonce) \(.ath)"')" "proof with nonce and token that begin with a hyphen → has the claims nonce and ath"
 
 step "3. The block of docs/apps/bound-sessions.md"
 awk '/^### By hand/ { found = 1 } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' "$root/docs/apps/bound-sessions.md" |

@@ -168,10 +168,10 @@ extension KeyRing {
             guard let object = item.object else { throw .member(pointer) }
             try requireMembers(object, ["id", "key", "created"], optional: ["seals_from"], at: pointer)
             guard let id = object["id"]?.string, isKeyID(id) else { throw .member("\(pointer)/id") }
-            guard let text = object["created"]?.string, let created = time(text) else {
+            guard let text = object["created"]?.string, let created = WallTime(rfc3339: text) else {
                 throw .member("\(pointer)/created")
             }
-            let sealsFrom = object["seals_from"]?.string.flatMap { time($0) }
+            let sealsFrom = object["seals_from"]?.string.flatMap { WallTime(rfc3339: $0) }
             guard object["seals_from"] == nil || sealsFrom != nil else { throw .member("\(pointer)/seals_from") }
             keys.append(
                 Key(
@@ -233,35 +233,6 @@ extension KeyRing {
     /// Returns whether a key id is `k` and 1 to 31 further base64url characters.
     private static func isKeyID(_ id: String) -> Bool {
         id.hasPrefix("k") && Base64URL.isToken(id, length: 2...32)
-    }
-
-    /// Parses exactly the form that `WallTime.rfc3339` writes.
-    private static func time(_ text: String) -> WallTime? {
-        let bytes = Array(text.utf8)
-        guard bytes.count == 20 else { return nil }
-        func number(_ range: Range<Int>) -> Int64? {
-            var value: Int64 = 0
-            for byte in bytes[range] {
-                guard (0x30...0x39).contains(byte) else { return nil }
-                value = value * 10 + Int64(byte - 0x30)
-            }
-            return value
-        }
-        guard let year = number(0..<4), let month = number(5..<7), let day = number(8..<10),
-            let hour = number(11..<13), let minute = number(14..<16), let second = number(17..<19),
-            (1...12).contains(month)
-        else { return nil }
-        // Computes the days since 1970 in the proleptic Gregorian calendar. The year begins in March, so that a leap day is its
-        // last day.
-        let shiftedYear = month <= 2 ? year - 1 : year
-        let era = (shiftedYear >= 0 ? shiftedYear : shiftedYear - 399) / 400
-        let yearOfEra = shiftedYear - era * 400
-        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
-        let days = era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
-        let time = WallTime(seconds: days * 86_400 + hour * 3600 + minute * 60 + second)
-        // Only the text that the broker itself writes for this time is accepted. So a 30th of February and unusual separators
-        // are refused.
-        return time.rfc3339 == text ? time : nil
     }
 }
 

@@ -125,6 +125,37 @@ extension WallTime {
 }
 
 extension WallTime {
+    /// Parses exactly the form that `rfc3339` writes; nil for any other text.
+    package init?(rfc3339 text: String) {
+        let bytes = Array(text.utf8)
+        guard bytes.count == 20 else { return nil }
+        func number(_ range: Range<Int>) -> Int64? {
+            var value: Int64 = 0
+            for byte in bytes[range] {
+                guard (0x30...0x39).contains(byte) else { return nil }
+                value = value * 10 + Int64(byte - 0x30)
+            }
+            return value
+        }
+        guard let year = number(0..<4), let month = number(5..<7), let day = number(8..<10),
+            let hour = number(11..<13), let minute = number(14..<16), let second = number(17..<19),
+            (1...12).contains(month)
+        else { return nil }
+        // Computes the days since 1970 in the proleptic Gregorian calendar. The year begins in March, so that a leap day is its
+        // last day.
+        let shiftedYear = month <= 2 ? year - 1 : year
+        let era = (shiftedYear >= 0 ? shiftedYear : shiftedYear - 399) / 400
+        let yearOfEra = shiftedYear - era * 400
+        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
+        let days = era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+        self.init(seconds: days * 86_400 + hour * 3600 + minute * 60 + second)
+        // Only the text that the broker itself writes for this time is accepted. So a 30th of February and unusual separators
+        // are refused.
+        guard rfc3339 == text else { return nil }
+    }
+}
+
+extension WallTime {
     /// The moment in HTTP's form (`Fri, 20 Nov 2026 21:00:00 GMT`, RFC 9110 section 5.6.7).
     package var httpDate: String { date(" ") }
 

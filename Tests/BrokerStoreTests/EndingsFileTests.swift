@@ -485,13 +485,24 @@ struct EndingsFileTests {
     func restoring() async throws {
         try await with { place in
             let store = try await place.open()
-            let rows = (0..<3).map { _ in Rows.session(tokens: "secret tokens") }
+            let rows = (0..<4).map { _ in Rows.session(tokens: "secret tokens") }
             for row in rows { try await store.signIn(row) }
             let copy = place.directory + "/copy.db"
             try await store.backUp(to: copy)
+            // The tokens of an exported session are in another system, so a restored backup must leave them valid.
+            let claim = try await store.mustClaimRefresh(rows[3].tokenDigest)
+            #expect(
+                try await store.condemnRefresh(
+                    tokenDigest: rows[3].tokenDigest, tokenVersion: 1, fence: claim.fence, reason: .exported,
+                    now: Rows.seconds(5)))
             #expect(try await logOut(rows[0], store).isWritten)
             #expect(try await logOut(rows[1], store, at: Rows.seconds(20)).isWritten)
             await store.close()
+            // Earlier releases know the reason of the row and the line, and read the line's time with its sign.
+            let marked = EndingEntry(tokenDigest: rows[3].tokenDigest, at: Rows.seconds(5), reason: .exported).line
+            let words = marked.split(separator: " ")
+            #expect(words[1].first == "+" && Int64(words[1]) == Rows.seconds(5).milliseconds && words[2] == "admin")
+            #expect(try String(contentsOfFile: place.file, encoding: .utf8).contains(marked))
             // Without the endings file, the sessions would be valid again.
             let bare = place.directory + "/bare/coatcheck.db"
             let without = try await SQLiteStore.restore(BackupFile(copy), to: bare, stamp: "1") { copy, summary in
@@ -507,21 +518,23 @@ struct EndingsFileTests {
                 BackupFile(copy), to: place.database, stamp: "1", endings: place.file
             ) {
                 copy, summary in
-                #expect(summary?.entries == 2)
-                #expect(summary?.since == Rows.now && copy.sessions == 3)
+                #expect(summary?.entries == 3)
+                #expect(summary?.since == Rows.now && copy.sessions == 4)
             }
-            #expect(restored.ended == 2)
+            #expect(restored.ended == 3)
             let names = try FileManager.default.contentsOfDirectory(atPath: place.directory + "/data")
             #expect(!names.contains { $0.contains("restoring") }, "\(names)")
             let again = try await place.open()
             #expect(try await again.session(tokenDigest: rows[0].tokenDigest)?.endReason == .loggedOut)
             #expect(try await again.session(tokenDigest: rows[1].tokenDigest)?.endedAt == Rows.seconds(20))
             #expect(try await again.session(tokenDigest: rows[2].tokenDigest) == rows[2])
+            #expect(try await again.session(tokenDigest: rows[3].tokenDigest)?.endReason == .exported)
             // The tokens of the restored sessions are put into the outbox again, because a crash may have prevented their
             // revocation.
             #expect(try await again.outboxCount() == 2)
             await again.close()
-            #expect(try place.entries.map(\.tokenDigest) == [rows[0].tokenDigest, rows[1].tokenDigest])
+            #expect(
+                try place.entries.map(\.tokenDigest) == [rows[3].tokenDigest, rows[0].tokenDigest, rows[1].tokenDigest])
         }
     }
 }

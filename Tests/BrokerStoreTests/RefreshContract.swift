@@ -152,6 +152,45 @@ struct RefreshContract {
     }
 
     @Test(
+        "An exported session ends in any way, with its children → its tokens are only deleted (decision 100)",
+        arguments: StoreEngine.allCases)
+    func exported(_ engine: StoreEngine) async throws {
+        var rows: [StoredRow] = []
+        try await engine.withStore { store in
+            let (condemned, ended, revoked) = (Rows.session(), Rows.session(), Rows.session())
+            for session in [condemned, ended, revoked] { try await store.signIn(session) }
+            let child = Rows.child(of: condemned, at: Rows.seconds(1))
+            #expect(try await store.insertChild(child, places: 16) == .made(replaced: []))
+            let claim = try await store.mustClaimRefresh(condemned.tokenDigest)
+            #expect(
+                try await store.condemnRefresh(
+                    tokenDigest: condemned.tokenDigest, tokenVersion: 1, fence: claim.fence, reason: .exported,
+                    now: Rows.seconds(5)))
+            let batch = try await store.endSessions(
+                .token(ended.tokenDigest), reason: .exported, now: Rows.seconds(5), limit: 1)
+            #expect(batch.ended == [ended.tokenDigest])
+            #expect(try await store.outboxCount() == 0)
+            for session in [condemned, ended] {
+                let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
+                #expect(row.endReason == .exported && row.tokens == nil && row.endedAt == Rows.seconds(5))
+            }
+            #expect(try await store.session(tokenDigest: child.tokenDigest)?.endReason == .parentEnded)
+            _ = try await store.endSessions(.token(revoked.tokenDigest), reason: .admin, now: Rows.seconds(6), limit: 1)
+            #expect(try await store.outboxCount() == 1)
+            #expect(try await store.session(tokenDigest: revoked.tokenDigest)?.endReason == .admin)
+            let administered = try #require(store as? any StoreAdministration)
+            rows = try await administered.rows(of: .sessions, after: nil, limit: 9).rows
+        }
+        // A copy in another store has the same reasons.
+        try await engine.withStore { store in
+            let administered = try #require(store as? any StoreAdministration)
+            try await administered.insert(rows)
+            let reasons = try await store.sessions(.all, .ended, after: nil, limit: 9, now: Rows.now).map(\.endReason)
+            #expect(reasons.count { $0 == .exported } == 2 && reasons.count { $0 == .admin } == 1)
+        }
+    }
+
+    @Test(
         "A condemnation → ends the session only with the claim's own fence and version (guarantee 2)",
         arguments: StoreEngine.allCases)
     func condemn(_ engine: StoreEngine) async throws {

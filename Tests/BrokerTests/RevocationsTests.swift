@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test(
-        "A session ends → its tokens are revoked; only logged_out, logged_out_elsewhere or admin end the provider's session",
+        "A session ends → its tokens are revoked unless it was exported; only logged_out, logged_out_elsewhere or admin end the provider's session",
         arguments: EndReason.allCases)
     func reasons(_ reason: EndReason) async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))
@@ -30,7 +30,23 @@ import Testing
         try await broker.useCases.endSession.end(.token(broker.vault.digest(token)), reason: reason)
         _ = try await Revocations(broker.context).work()
         let loggedOut = [.loggedOut, .loggedOutElsewhere, .admin].contains(reason)
-        #expect(told(broker) == [1, loggedOut ? 1 : 0])
+        #expect(told(broker) == [reason == .exported ? 0 : 1, loggedOut ? 1 : 0])
+    }
+
+    @Test("An exported session's older tokens wait in the outbox → they stay valid, as another system uses their grant")
+    func exported() async throws {
+        let broker = try TestBroker(script: .init(sid: "sid-1"))
+        let tokenDigest = try await broker.vault.digest(broker.signIn().token)
+        let row = try #require(try await broker.store.session(tokenDigest: tokenDigest))
+        try await broker.store.addOutbox([
+            OutboxRow(
+                id: broker.vault.digest(Array("older".utf8)), boundTo: tokenDigest, tokens: try #require(row.tokens),
+                createdAt: broker.clock.now, nextAttemptAt: broker.clock.now)
+        ])
+        try await broker.useCases.endSession.end(.token(tokenDigest), reason: .exported)
+        #expect(try await Revocations(broker.context).work() == 1)
+        #expect(told(broker) == [0, 0])
+        #expect(try await broker.store.outboxCount() == 0)
     }
 
     @Test(

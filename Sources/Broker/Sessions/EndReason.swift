@@ -19,9 +19,19 @@ package enum EndReason: String, Sendable, CaseIterable {
     /// The parent of this child session ended.
     case parentEnded = "parent_ended"
     case admin
+    /// Ended by an operator's export, which has taken the tokens along. Apps, backends and operators see this reason as `admin`.
+    ///
+    /// The tokens stay valid, because another system uses them now.
+    case exported
     case sessionLimit = "session_limit"
     case integrity
 
     /// The reason that apps, backends and operators see.
-    package var shown: EndReason { self == .loggedOutInBrowser ? .loggedOut : self }
+    package var shown: EndReason {
+        if self == .loggedOutInBrowser { return .loggedOut }
+        return self == .exported ? .admin : self
+    }
+
+    /// Whether the ending revokes the session's tokens at the provider.
+    package var revokesTokens: Bool { self != .exported }
 }

@@ -240,8 +240,10 @@ package struct Revocations: Sendable {
         return Outcome(answer) ?? .done
     }
 
-    /// Returns whether a living session still uses the refresh token of an outbox row.
+    /// Returns whether a living session still uses the refresh token of an outbox row, or another system uses the grant of an
+    /// exported session.
     private func isHeld(_ stored: StoredTokens, by session: SessionRow?) throws(BrokerProblem) -> Bool {
+        if session?.endReason == .exported { return true }
         guard let session, session.endedAt == nil, let token = stored.tokens.refreshToken else { return false }
         return try context.openSealed(session)?.tokens.refreshToken?.isEqual(to: token) ?? false
     }
@@ -332,8 +334,8 @@ package struct Revocations: Sendable {
     private static func endsProvidersSession(_ session: SessionRow?) -> Bool {
         switch session?.endReason {
         case .loggedOut, .loggedOutElsewhere, .admin: true
-        case .loggedOutInBrowser, .replaced, .idleExpired, .expired, .tokenExpired, .grantRevoked, .refreshLost,
-            .subjectChanged, .providerLogout, .parentEnded, .sessionLimit, .integrity, nil:
+        case .loggedOutInBrowser, .exported, .replaced, .idleExpired, .expired, .tokenExpired, .grantRevoked,
+            .refreshLost, .subjectChanged, .providerLogout, .parentEnded, .sessionLimit, .integrity, nil:
             false
         }
     }

@@ -33,6 +33,7 @@ enum Schema {
         Migration(version: 9, readableFrom: 1, sql: presences),
         Migration(version: 10, readableFrom: 1, sql: TargetTokenSQL.migration),
         Migration(version: 11, readableFrom: 1, sql: versions),
+        Migration(version: 12, readableFrom: 1, sql: exports),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -252,6 +253,10 @@ enum Schema {
 
     // The version of a session, from which an app knows the newer of two states. The previous release ignores this column.
     private static let versions = "ALTER TABLE sessions ADD COLUMN version INTEGER NOT NULL DEFAULT 1"
+
+    // Whether an export ended the session, whose stored reason is then `admin` (decision 100). The previous release ignores this
+    // column.
+    private static let exports = "ALTER TABLE sessions ADD COLUMN exported INTEGER NOT NULL DEFAULT 0"
 
     // Indexes for the tombstones of a provider and of a client, by their end. `hold_for` is the rest of the pause that a
     // provider asked for. It is stored in addition to `hold_until`, which is a monotonic time of a process that may have

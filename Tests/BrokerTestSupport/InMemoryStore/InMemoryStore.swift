@@ -371,6 +371,9 @@ package final class InMemoryStore: BrokerStore {
     /// The number of rows in the outbox.
     package var outboxRows: Int { state.withLock { $0.outbox.count } }
 
+    /// Replaces a session's row, as another process or a fault may have written it.
+    package func replace(_ row: SessionRow) { state.withLock { $0.sessions[row.tokenDigest] = row } }
+
     /// The audit records, oldest first.
     package var auditRecords: [AuditRow] { state.withLock { $0.audit } }
 }

@@ -40,7 +40,7 @@ extension MemoryState {
     @discardableResult
     mutating func end(_ tokenDigest: Digest, _ reason: EndReason, _ now: WallTime) -> Bool {
         guard let row = sessions[tokenDigest], row.endedAt == nil else { return false }
-        if let work = row.revocation(at: now) { addOutbox([work]) }
+        if reason.revokesTokens, let work = row.revocation(at: now) { addOutbox([work]) }
         sessions[tokenDigest] = row.ended(reason, at: now)
         dropTargetTokens(of: tokenDigest)
         guard row.lineage == nil else { return true }

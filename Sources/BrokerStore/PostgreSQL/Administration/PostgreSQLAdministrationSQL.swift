@@ -130,13 +130,14 @@ enum PostgreSQLAdministrationSQL {
             "claim": .bytes, "claim_until": .integer, "taken_over_at": .integer, "taken_over_before": .truth,
             "answer_lost": .truth, "hold_until": .integer, "empty_refusals": .integer, "first_empty_at": .integer,
             "moment": .integer, "parent": .bytes, "place": .bytes, "presence_key": .text, "presence": .bytes,
-            "version": .integer,
+            "version": .integer, "exported": .truth,
         ],
         """
         WITH inserted AS (
             INSERT INTO sessions (\(PostgreSQLSessionSQL.insertedColumns), parent, place, presence_key,
-                presence)
-            VALUES (\(PostgreSQLSessionSQL.insertedValues), :parent, :place, :presence_key, :presence)
+                presence, exported)
+            VALUES (\(PostgreSQLSessionSQL.insertedValues), :parent, :place, :presence_key, :presence,
+                :exported)
             ON CONFLICT DO NOTHING RETURNING token)
         INSERT INTO session_states (token, last_used_at, idle_expires_at, expires_at, token_expires_at, refreshable,
             token_version, fence, subject_unchecked, ended, claim, claim_until, taken_over_at, taken_over_before,

@@ -148,6 +148,7 @@ extension StoredRow {
                         + [
                             "presence_key": .text(row.presence?.sealed.keyID),
                             "presence": .bytes(row.presence?.sealed.envelope), "version": .integer(row.version),
+                            "exported": .truth(row.endReason == .exported),
                         ]
                 )
             case .outbox(let row): (PostgreSQLUpkeepSQL.addOutbox, [row].parameters)

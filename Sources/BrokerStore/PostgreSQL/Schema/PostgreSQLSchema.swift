@@ -28,6 +28,7 @@ enum PostgreSQLSchema {
         Migration(version: 6, readableFrom: 1, sql: presences),
         Migration(version: 7, readableFrom: 1, sql: PostgreSQLTargetTokenSQL.migration),
         Migration(version: 8, readableFrom: 1, sql: versions),
+        Migration(version: 9, readableFrom: 1, sql: exports),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -261,6 +262,11 @@ enum PostgreSQLSchema {
     // The column is in the row that every change to a session locks first.
     private static let versions =
         "ALTER TABLE session_states ADD COLUMN IF NOT EXISTS version bigint NOT NULL DEFAULT 1"
+
+    // Whether an export ended the session, whose stored reason is then `admin` (decision 100). The previous release ignores this
+    // column.
+    private static let exports =
+        "ALTER TABLE sessions ADD COLUMN IF NOT EXISTS exported boolean NOT NULL DEFAULT false"
 
     // Indexes for the tombstones of a provider and of a client, by their end.
     private static let listings = """

@@ -7,7 +7,7 @@ enum PostgreSQLSessionSQL {
     static let columns = """
         greatest(s.format, st.format), s.token, s.handle, s.subject, s.subject_and_client, s.sid, s.provider, s.client, \
         s.created_at, st.last_used_at, st.idle_expires_at, st.expires_at, st.token_expires_at, st.refreshable, \
-        st.token_version, st.fence, st.subject_unchecked, s.ended_at, s.end_reason, s.facts_key, s.facts, \
+        st.token_version, st.fence, st.subject_unchecked, s.ended_at, \(EndReason.column(of: "s.")), s.facts_key, s.facts, \
         s.tokens_key, s.tokens, s.parent, s.place, s.presence_key, s.presence, st.version
         """
     private static let joined = "sessions s JOIN session_states st ON st.token = s.token"
@@ -251,7 +251,7 @@ extension SessionRow {
             "token": .digest(tokenDigest), "handle": .text(handle.text), "subject": .digest(subject),
             "subject_and_client": .digest(subjectAndClient), "sid": .digest(sid), "provider": .digest(provider),
             "client": .digest(client), "created_at": .time(createdAt), "ended_at": .time(endedAt),
-            "end_reason": .text(endReason?.rawValue), "facts_key": .text(facts.keyID), "facts": .bytes(facts.envelope),
+            "end_reason": .text(endReason?.stored), "facts_key": .text(facts.keyID), "facts": .bytes(facts.envelope),
             "tokens_key": .text(tokens?.keyID), "tokens": .bytes(tokens?.envelope), "last_used_at": .time(lastUsedAt),
             "idle_expires_at": .time(idleExpiresAt), "expires_at": .time(expiresAt),
             "token_expires_at": .time(tokenExpiresAt), "refreshable": .truth(refreshable),

@@ -8,9 +8,17 @@ struct EndingEntry: Sendable, Equatable {
     let at: WallTime
     let reason: EndReason
 
+    /// The sign before the time of an exported session's ending, whose reason in the line is `admin`.
+    ///
+    /// Earlier releases accept and ignore the sign.
+    private static let exportedSign = "+"
+
     /// The entry as a line, with its line end.
     var line: String {
-        EndingsLine.text([Base64URL.encode(tokenDigest.bytes), String(at.milliseconds), reason.rawValue])
+        let sign = reason == .exported ? Self.exportedSign : ""
+        return EndingsLine.text([
+            Base64URL.encode(tokenDigest.bytes), sign + String(at.milliseconds), reason.stored,
+        ])
     }
 
     init(tokenDigest: Digest, at: WallTime, reason: EndReason) {
@@ -25,6 +33,8 @@ struct EndingEntry: Sendable, Equatable {
             let tokenDigest = Base64URL.decode(words[0]).flatMap({ Digest($0) }), let time = Int64(words[1]),
             let reason = EndReason(rawValue: String(words[2]))
         else { return nil }
-        self.init(tokenDigest: tokenDigest, at: WallTime(milliseconds: time), reason: reason)
+        let isExported = reason == .admin && words[1].hasPrefix(Self.exportedSign)
+        self.init(
+            tokenDigest: tokenDigest, at: WallTime(milliseconds: time), reason: isExported ? .exported : reason)
     }
 }

@@ -177,13 +177,18 @@ extension Database {
 
     /// Ends one session: its tokens go to the outbox, and its row becomes a tombstone.
     ///
+    /// The tokens of an exported session are only deleted.
+    ///
     /// If a damaged column violates a constraint of the session's table or of the outbox, the row is deleted, so that it
     /// cannot block other endings. Returns false if the session had already ended.
     func end(_ name: NamedSession, _ reason: EndReason, _ now: WallTime) throws -> Bool {
         do {
-            try change(SessionSQL.toOutbox, ["now": now.sql, "id": name.id.databaseValue])
+            if reason.revokesTokens {
+                try change(SessionSQL.toOutbox, ["now": now.sql, "id": name.id.databaseValue])
+            }
             let values: Named = [
-                "now": now.sql, "reason": reason.rawValue.databaseValue, "id": name.id.databaseValue,
+                "now": now.sql, "reason": reason.stored.databaseValue, "id": name.id.databaseValue,
+                "exported": (reason == .exported).databaseValue,
             ]
             return try change(SessionSQL.bury, values) == 1
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {

@@ -8,7 +8,7 @@ enum SessionSQL {
     static let columns = """
         format, token, handle, subject, subject_and_client, sid, provider, client, created_at, last_used_at, \
         idle_expires_at, expires_at, token_expires_at, refreshable, token_version, fence, subject_unchecked, ended_at, \
-        end_reason, facts_key, facts, tokens_key, tokens, parent, place, presence_key, presence, \
+        \(EndReason.column(of: "")), facts_key, facts, tokens_key, tokens, parent, place, presence_key, presence, \
         version
         """
     static let insert = NamedSQL(
@@ -16,10 +16,11 @@ enum SessionSQL {
         INSERT INTO sessions (token, handle, subject, subject_and_client, sid, provider, client, created_at,
             last_used_at, idle_expires_at, expires_at, token_expires_at, refreshable, token_version, fence,
             subject_unchecked, ended_at, end_reason, facts_key, facts, tokens_key, tokens, parent, place,
-            version)
+            version, exported)
         VALUES (:token, :handle, :subject, :subject_and_client, :sid, :provider, :client, :created_at, :last_used_at,
             :idle_expires_at, :expires_at, :token_expires_at, :refreshable, :token_version, :fence, :subject_unchecked,
-            :ended_at, :end_reason, :facts_key, :facts, :tokens_key, :tokens, :parent, :place, :version)
+            :ended_at, :end_reason, :facts_key, :facts, :tokens_key, :tokens, :parent, :place, :version,
+            :exported)
         """)
     static let byToken = NamedSQL("SELECT \(columns) FROM sessions WHERE token = :token")
     static let byHandle = NamedSQL("SELECT \(columns) FROM sessions WHERE handle = :handle")
@@ -46,7 +47,7 @@ enum SessionSQL {
     static let bury = NamedSQL(
         """
         UPDATE sessions SET ended_at = :now, end_reason = :reason, tokens_key = NULL, tokens = NULL, claim_until = NULL,
-            presence_key = NULL, presence = NULL
+            presence_key = NULL, presence = NULL, exported = :exported
         WHERE id = :id AND ended_at IS NULL
         """)
     static let remove = NamedSQL("DELETE FROM sessions WHERE id = :id AND ended_at IS NULL")
@@ -56,7 +57,7 @@ enum SessionSQL {
     /// In a restored backup, lapsed sessions lapse again, and children end with their parents.
     static let tombstones = NamedSQL(
         """
-        SELECT token, ended_at, end_reason FROM sessions
+        SELECT token, ended_at, \(EndReason.column(of: "")) FROM sessions
         WHERE ended_at IS NOT NULL AND end_reason NOT IN ('expired', 'idle_expired', 'token_expired', 'parent_ended')
         """)
 
@@ -171,10 +172,11 @@ extension SessionRow {
             "expires_at": expiresAt.sql, "token_expires_at": tokenExpiresAt.sql,
             "refreshable": refreshable.databaseValue, "token_version": tokenVersion.databaseValue,
             "fence": fence.databaseValue, "subject_unchecked": subjectUnchecked.databaseValue,
-            "ended_at": endedAt.sql, "end_reason": endReason?.rawValue.databaseValue ?? .null,
+            "ended_at": endedAt.sql, "end_reason": endReason?.stored.databaseValue ?? .null,
             "facts_key": facts.keyID.databaseValue, "facts": facts.envelope.sql,
             "tokens_key": tokens?.keyID.databaseValue ?? .null, "tokens": tokens?.envelope.sql ?? .null,
             "parent": (lineage?.parent).sql, "place": (lineage?.place).sql, "version": version.databaseValue,
+            "exported": (endReason == .exported).databaseValue,
         ]
     }
 }

@@ -27,6 +27,7 @@ let nioExtras: Target.Dependency = .product(name: "NIOExtras", package: "swift-n
 let asyncHTTPClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
 let jwtKit: Target.Dependency = .product(name: "JWTKit", package: "jwt-kit")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let serviceLifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let unixSignals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
@@ -77,7 +78,7 @@ let package = Package(
         .target(
             name: "BrokerProviders",
             dependencies: [
-                "Broker", "CZlib", asyncHTTPClient, nioCore, nioHTTP1, nioSSL, jwtKit, crypto,
+                "Broker", "CZlib", asyncHTTPClient, nioCore, nioHTTP1, nioSSL, jwtKit, crypto, cryptoExtras,
             ],
             swiftSettings: product),
         .target(

@@ -1,9 +1,10 @@
 /// An append-only record of an administrative action, written before success is reported (SEC-99).
 package struct AuditRow: Sendable, Equatable {
     package var at: WallTime
-    /// The configured name of the admin token; `session` if the session itself acted.
+    /// The configured name of the admin token, or the `--by` of a command; `session` if the session itself acted.
     package var actor: String
-    /// The action's name, one of `end_session`, `end_sessions`, `backup`, `reseal_keys` and `session.presence_key_changed`.
+    /// The action's name, one of `end_session`, `end_sessions`, `backup`, `reseal_keys`, `export_sessions`, `end_exported`,
+    /// `import_sessions` and `session.presence_key_changed`.
     package var action: String
     /// The object of the action, such as a handle, a provider and client with a keyed pseudonym of a subject, or `store`.
     package var target: String

@@ -6,6 +6,9 @@ package struct AdminSessions: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
+    /// The export of sessions for another system.
+    package var export: SessionExport { SessionExport(context) }
+
     /// The conditions of a listing; if all are nil, every session is listed.
     package struct Filter: Sendable {
         package var provider: ProviderName?
@@ -111,7 +114,8 @@ package struct AdminSessions: Sendable {
         return ":" + Base64URL.encode(context.vault.index(.logTag, ["subject", subject]).bytes.prefix(12))
     }
 
-    private func selector(_ filter: Filter) throws(BrokerProblem) -> SessionSelector {
+    /// Returns the selector of a filter; throws if the filter is incomplete, or names an unknown provider.
+    func selector(_ filter: Filter) throws(BrokerProblem) -> SessionSelector {
         guard let name = filter.provider else {
             guard filter.client == nil, filter.subject == nil else {
                 throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("provider", .required)]))
@@ -129,7 +133,8 @@ package struct AdminSessions: Sendable {
         }
     }
 
-    private func audit(_ action: String, target: String, actor: String) async throws(BrokerProblem) {
+    /// Writes an audit record of an action that is about to begin.
+    func audit(_ action: String, target: String, actor: String) async throws(BrokerProblem) {
         do throws(StoreFailure) {
             try await context.store.appendAudit(
                 AuditRow(at: context.clock.now(), actor: actor, action: action, target: target, outcome: "begun"))

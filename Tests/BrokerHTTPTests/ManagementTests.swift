@@ -152,6 +152,17 @@ struct ManagementTests {
         #expect(try await send(harness, .get, "/admin/v1/keys/reseal").status == 401)
     }
 
+    @Test("An admin token that lacks `export` → 403 for exports and their ends", arguments: [reader, ender])
+    func exports(_ token: String) async throws {
+        let harness = try harness()
+        for uri in ["/admin/v1/exports", "/admin/v1/exports/end"] {
+            let reply = try await send(harness, .post, uri, token)
+            #expect(reply.status == 403)
+            #expect(reply.code == "backend_not_allowed")
+            #expect(try await send(harness, .post, uri).status == 401)
+        }
+    }
+
     @Test("The store is unavailable, or the process shuts down → readiness is 503 (SEC-123)", arguments: [true, false])
     func notReady(shuttingDown: Bool) async throws {
         let harness = try harness()

@@ -3,4 +3,5 @@
 /// - `end`: end sessions
 /// - `maintain`: write backups and seal values again
 /// - `configure`: compare configurations
-package enum AdminPermission: String, Sendable, CaseIterable { case read, end, maintain, configure }
+/// - `export`: take sessions out with their tokens, sealed for a key of the caller's choice
+package enum AdminPermission: String, Sendable, CaseIterable { case read, end, maintain, configure, export }

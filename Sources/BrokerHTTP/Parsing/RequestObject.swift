@@ -112,6 +112,13 @@ struct RequestObject {
         return number
     }
 
+    /// Returns a Boolean member; false if it is missing or faulty.
+    mutating func flag(_ name: String) -> Bool {
+        guard let value = value(name, required: false) else { return false }
+        if value.bool == nil { fault(name, .wrongType) }
+        return value.bool ?? false
+    }
+
     /// Returns a secret that another party made: 1–4096 visible ASCII characters.
     mutating func opaque(_ name: String, required: Bool = false) -> Secret? {
         text(name, required: required, length: 1...4096, where: RequestText.isVisible).map { Secret($0) }

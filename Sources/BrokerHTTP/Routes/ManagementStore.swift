@@ -42,7 +42,7 @@ package struct ManagementStore: Sendable {
         }
     }
 
-    /// The reason why a backup failed, as a sentence for the operator.
+    /// The reason why a backup failed, or why a key is refused, as a sentence for the operator.
     package struct Refusal: Error, Sendable {
         package let text: String
 
@@ -54,11 +54,15 @@ package struct ManagementStore: Sendable {
     package let keys: @Sendable () -> [Key]
     /// Writes a backup to a new file; nil if the engine has its own backup tools.
     package let backUp: (@Sendable (_ file: String) async throws(Refusal) -> Backup)?
+    /// Reads the public key of an export, in PEM; nil if exports are switched off.
+    package let exportKey: (@Sendable (_ pem: String) throws(Refusal) -> any ExportSealing)?
 
     package init(
         admin: AdminStore, keys: @escaping @Sendable () -> [Key],
-        backUp: (@Sendable (_ file: String) async throws(Refusal) -> Backup)?
+        backUp: (@Sendable (_ file: String) async throws(Refusal) -> Backup)?,
+        exportKey: (@Sendable (_ pem: String) throws(Refusal) -> any ExportSealing)? = nil
     ) {
+        self.exportKey = exportKey
         self.admin = admin
         self.keys = keys
         self.backUp = backUp

@@ -25,6 +25,10 @@ package enum ManagementRouter {
             Route(.post, "/admin/v1/keys/reseal", proof: api.isAdmin(for: .maintain), handler: api.reseal),
             Route(.post, "/admin/v1/backups", .json, proof: api.isAdmin(for: .maintain), handler: api.backUp),
 
+            Route(.post, "/admin/v1/exports", .json, proof: api.isAdmin(for: .export), handler: api.exportSessions),
+            Route(
+                .post, "/admin/v1/exports/end", .json, proof: api.isAdmin(for: .export), handler: api.endExported),
+
             Route(
                 .post, "/admin/v1/config/diff", [.largeBody, .json], proof: api.isAdmin(for: .configure),
                 handler: api.compareConfiguration),

@@ -1,5 +1,6 @@
 import Broker
 import BrokerHTTP
+import BrokerProviders
 import BrokerStore
 import BrokerVault
 import BrokerWire
@@ -73,6 +74,11 @@ extension ProcessParts {
             backUp: (store as? SQLiteStore).map { sqlite in
                 { @Sendable file async throws(ManagementStore.Refusal) in
                     try await Self.backUp(sqlite, to: file, vault)
+                }
+            },
+            exportKey: { pem throws(ManagementStore.Refusal) in
+                do throws(ExportKeyFailure) { return try ExportKey(pem: pem) } catch {
+                    throw ManagementStore.Refusal(error.description)
                 }
             })
     }

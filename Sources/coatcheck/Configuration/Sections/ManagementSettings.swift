@@ -20,7 +20,8 @@ struct ManagementSettings: Sendable {
             item.require("sha256")
             let may = item.choices("may", as: AdminPermission.self)
             if may.isEmpty {
-                item.report(nil, "needs `may: [read]`, `[end]`, `[maintain]`, `[configure]` or several of them")
+                item.report(
+                    nil, "needs `may: [read]`, `[end]`, `[maintain]`, `[configure]`, `[export]` or several of them")
             }
             guard let name, let digest else { return nil }
             return AdminToken(name: name, digest: digest, may: may)

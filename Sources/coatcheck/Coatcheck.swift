@@ -22,10 +22,11 @@ struct Coatcheck: AsyncParsableCommand {
     }
 }
 
-/// The commands for the store of a stopped broker.
+/// The commands that move what is stored.
 struct StoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "store", abstract: "Move what is stored.", subcommands: [StoreCopy.self])
+        commandName: "store", abstract: "Move what is stored.",
+        subcommands: [StoreCopy.self, StoreExport.self, StoreImport.self])
 }
 
 /// The commands that compare a configuration with a running broker.

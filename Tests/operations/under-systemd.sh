@@ -65,7 +65,7 @@ server: {listen: "127.0.0.1:8080", public_url: "http://127.0.0.1:8080", drain_de
 management:
   listen: 127.0.0.1:9090
   admin_tokens:
-    - {name: keeper, sha256: "$("$COATCHECK" hash-secret <"$system/root/coatcheck.token")", may: [read, end, maintain, configure]}
+    - {name: keeper, sha256: "$("$COATCHECK" hash-secret <"$system/root/coatcheck.token")", may: [read, end, maintain, configure, export]}
 store:
   url: sqlite:/var/lib/coatcheck/data/coatcheck.db
 keys: {file: /var/lib/coatcheck/keys.json}
@@ -243,6 +243,19 @@ in_system mv /root/data /var/lib/coatcheck/data
 pasted "coatcheck store copy" 's|postgresql://[^ ]*|sqlite:/var/lib/coatcheck/copied/coatcheck.db|'
 good "root runs store copy → exit 0"
 same "" "$(in_system find /var/lib/coatcheck -user root)" "root runs store copy → all files belong to the broker"
+start
+signed_in
+
+step "Sessions for another system"
+openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$system/root/theirs.private.pem" 2>/dev/null
+openssl pkey -in "$system/root/theirs.private.pem" -pubout -out "$system/root/theirs.pem"
+pasted "coatcheck store export" 's/NAME/olga --keep/'
+good "root runs store export --keep next to a running broker → exit 0"
+same "root:root 600" "$(access /root/sessions.jwe)" "file of an export by root → belongs to root, and is private"
+stop
+pasted "coatcheck store import" 's/NAME/ivan/'
+good "root runs store import into the store that has these sessions → exit 0"
+same "" "$(in_system find /var/lib/coatcheck -user root)" "root runs store import → all files belong to the broker"
 start
 signed_in
 

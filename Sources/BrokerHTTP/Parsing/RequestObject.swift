@@ -99,8 +99,8 @@ struct RequestObject {
     }
 
     /// Returns a whole number in the given range; nil if it is missing or faulty.
-    mutating func integer(_ name: String, in range: ClosedRange<Int64>) -> Int64? {
-        guard let value = value(name, required: false) else { return nil }
+    mutating func integer(_ name: String, required: Bool = false, in range: ClosedRange<Int64>) -> Int64? {
+        guard let value = value(name, required: required) else { return nil }
         guard case .number = value else {
             fault(name, .wrongType)
             return nil

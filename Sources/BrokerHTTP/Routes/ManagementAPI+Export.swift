@@ -40,8 +40,8 @@ extension ManagementAPI {
         var object = try object(call)
         let by = object.text("by", required: true, length: 1...63)
         let receipts = handles(&object, required: true) { handle, item in
-            let version = item.integer("token_version", in: 1...Int64.max)
-            let fence = item.integer("fence", in: 1...Int64.max)
+            let version = item.integer("token_version", required: true, in: 1...Int64.max)
+            let fence = item.integer("fence", required: true, in: 1...Int64.max)
             guard let version, let fence else { return SessionExport.Receipt?.none }
             return SessionExport.Receipt(handle: handle, tokenVersion: version, fence: fence)
         }

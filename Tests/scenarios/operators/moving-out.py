@@ -296,7 +296,8 @@ def running(case):
     broker.restart(signal.SIGTERM)
     for body in ({"by": "x"}, {"for": key.private.read_text(), "by": "x"}, {"for": key.public.read_text()}, {"for": key.public.read_text(), "by": "x", "client": "ios"}, {"for": key.public.read_text(), "by": "x", "keep": "no"}):
         case.same(400, call(broker.management + "/admin/v1/exports", "POST", body, Authorization="Bearer mover-token-0e1d88").status, f"POST /admin/v1/exports with {sorted(body)} → 400")
-    case.same(400, call(broker.management + "/admin/v1/exports/end", "POST", {"by": "x", "sessions": [{"handle": "ses_x"}]}, Authorization="Bearer mover-token-0e1d88").status, "POST /admin/v1/exports/end with a wrong handle → 400")
+    for item in ({"handle": "ses_x", "token_version": 1, "fence": 1}, {"handle": broker.look(session).json["handle"], "token_version": 1}):
+        case.same(400, call(broker.management + "/admin/v1/exports/end", "POST", {"by": "x", "sessions": [item]}, Authorization="Bearer mover-token-0e1d88").status, f"POST /admin/v1/exports/end with a session's {sorted(item)}, and a wrong or missing member → 400")
     case.same("200", broker.look(session).told, "before the export → the session is in the broker's cache")
     kept = case.folder / "kept"
     status, said = export(broker, key.public, kept, "--keep", *options)

@@ -153,6 +153,25 @@ def simulation(tree, scenario, seeds, name=None):
     return [f"seed {seed}: {fault.group(1) if fault else 'its verdict'}"]
 
 
+def traceChanges(tree, scenario, seed, name):
+    """Says whether the fault changes the calls through the broker's ports in this seed."""
+    command = [".build/debug/simulate", "trace", seed, *([] if scenario == "mixed" else [scenario])]
+    return run(command, tree)[1] != run(command, tree, name)[1]
+
+
+def traces(tree, mutants, seeds):
+    """Prints for each fault that the judge finds whether the recorder of the ports sees it in the same seed."""
+    found, unrecorded = 0, 0
+    for mutant in mutants:
+        faults = simulation(tree, mutant["scenario"], seeds, mutant["name"]) if "scenario" in mutant else []
+        if seed := re.match(r"seed (\d+)", faults[0] if faults else ""):
+            isRecorded = traceChanges(tree, mutant["scenario"], seed.group(1), mutant["name"])
+            found, unrecorded = found + 1, unrecorded + (not isRecorded)
+            print(f"{mutant['name']}: {faults[0]}: {'changes the trace' if isRecorded else '**same trace**'}", flush=True)
+    print(f"{found} faults found by the judge, {unrecorded} of them change no trace")
+    return 1 if unrecorded or not found else 0
+
+
 def script(tree, path, name=None):
     """Runs a script of Tests/scenarios with the tree's programs; returns the names of the failed checks."""
     programs = tree / ".build/debug"
@@ -174,6 +193,8 @@ def main():
     parser.add_argument("--scratch", type=pathlib.Path, help="the clone to plant in; it is kept for the next run")
     parser.add_argument("--tests-only", action="store_true", help="simulate nothing, and run no scripts")
     parser.add_argument("--until-seen", action="store_true", help="simulate only the faults that no test sees")
+    parser.add_argument(
+        "--traces", action="store_true", help="for each fault that the judge finds: does it change the trace of its seed?")
     parser.add_argument("--planted", type=pathlib.Path, help="a tree that is planted and built already")
     parser.add_argument("--plant", type=pathlib.Path, help="plant in this tree and stop")
     given = parser.parse_args()
@@ -192,6 +213,8 @@ def main():
             mutant.pop("scenario", None)
             mutant.pop("script", None)
     chosen = [each for each in mutants if not given.only or re.search(given.only, each["name"])]
+    if given.traces:
+        return traces(tree, chosen, given.seeds)
 
     for suites in sorted({each["suites"] for each in chosen if "suites" in each}):
         if failed := tests(tree, suites):

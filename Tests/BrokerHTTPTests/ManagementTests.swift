@@ -293,6 +293,18 @@ struct ManagementTests {
         #expect(try await send(harness, .delete, "/admin/v1/subjects/none/x/sessions", Self.ender).status == 404)
     }
 
+    @Test("An operator ends a subject's sessions or one session, with a filter that the route lacks → 400; nothing ends")
+    func unknownFilter() async throws {
+        let harness = try harness()
+        let signedIn = try await harness.signIn()
+        for path in ["subjects/as/user%2D1/sessions", "sessions/\(signedIn.session.handle.text)"] {
+            let reply = try await send(harness, .delete, "/admin/v1/\(path)?client=ios", Self.ender)
+            #expect(reply.status == 400)
+            #expect(reply.body.contains("client"))
+        }
+        #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).status == 200)
+    }
+
     @Test(
         "An operator ends sessions by provider or client → all of them end; a request without a provider → 400 (SEC-100)"
     )

@@ -22,6 +22,7 @@ extension ManagementAPI {
     /// `DELETE /admin/v1/sessions/{handle}`: ends one session.
     @Sendable func endSession(_ call: Call) async throws(BrokerProblem) -> Answer {
         let token = try admin(call, for: .end)
+        try refuseQuery(of: call)
         guard let text = call.parameters.first, let handle = SessionHandle(String(text)) else {
             throw BrokerProblem(.notFound)
         }
@@ -32,6 +33,7 @@ extension ManagementAPI {
     /// `DELETE /admin/v1/subjects/{provider}/{subject}/sessions`: ends the sessions of a subject, which is percent-encoded.
     @Sendable func endSubject(_ call: Call) async throws(BrokerProblem) -> Answer {
         let token = try admin(call, for: .end)
+        try refuseQuery(of: call)
         let provider: ProviderName = try call.name(orElse: .providerNotFound)
         guard let raw = call.parameters.dropFirst().first, raw.utf8.count <= 1536,
             // In a path, `+` means a plus sign; only `%` starts an escape.
@@ -67,6 +69,11 @@ extension ManagementAPI {
             writer.member("next_cursor", part.nextCursor)
         }
         return Answers.json(.ok, writer.bytes, call)
+    }
+
+    /// Refuses any query, because a filter that is ignored would end more sessions than the operator names.
+    private func refuseQuery(of call: Call) throws(BrokerProblem) {
+        try RequestQuery(parsing: call.query).finish()
     }
 
     private func end(

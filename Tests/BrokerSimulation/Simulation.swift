@@ -659,12 +659,12 @@ package final class Simulation: @unchecked Sendable {
 
     func hasEnded(_ session: Digest) async -> Bool {
         guard let row = try? await memory.session(tokenDigest: session) else { return true }
-        return row.endedAt != nil || SessionLimits.lapse(of: row, at: wallTime) != nil
+        return row.endedAt != nil || SessionEnds(row).lapse(at: wallTime) != nil
     }
 
     private func hasLapsed(_ session: Digest) async -> Bool {
         guard let row = try? await memory.session(tokenDigest: session) else { return false }
-        return SessionLimits.lapse(of: row, at: wallTime) != nil
+        return SessionEnds(row).lapse(at: wallTime) != nil
     }
 
     /// Judges a child session at the end of the run.
@@ -735,7 +735,7 @@ package final class Simulation: @unchecked Sendable {
             say("FAULT: grant \(old.number) lives at the provider, although a step-up has replaced it")
             verdict.endedSessionsAlive += 1
         }
-        let hasLapsed = weather.idleEnd != nil && SessionLimits.lapse(of: row, at: wallTime) != nil
+        let hasLapsed = weather.idleEnd != nil && SessionEnds(row).lapse(at: wallTime) != nil
         // If the grant is dead, the provider refuses refreshes. After a change of the certificate, the broker counts such
         // refusals for ten minutes before it ends the session.
         let isDead = family.death == .byItsUser || family.mayBeLost(weather.rotation, longestOutage: longestOutage)

@@ -316,10 +316,10 @@ struct MaintenanceContract {
             ]
             for (row, reason) in cases {
                 try await store.signIn(row)
-                #expect(SessionLimits.lapse(of: row, at: Rows.seconds(1000)) == reason)
+                #expect(SessionEnds(row).lapse(at: Rows.seconds(1000)) == reason)
                 let end = min(row.idleExpiresAt, row.expiresAt)
-                #expect(SessionLimits.lapse(of: row, at: end) == reason)
-                #expect(SessionLimits.lapse(of: row, at: end.advanced(by: .milliseconds(-1))) == nil)
+                #expect(SessionEnds(row).lapse(at: end) == reason)
+                #expect(SessionEnds(row).lapse(at: end.advanced(by: .milliseconds(-1))) == nil)
             }
             let swept = try await store.sweep(now: Rows.seconds(1000), limit: 100, lapsedSince: Rows.now)
             let told = Dictionary(uniqueKeysWithValues: swept.ended.map { ($0.tokenDigest, $0.reason) })

@@ -17,7 +17,7 @@ struct OpenedSessionTests {
             clock: context.clock, spawner: context.spawner, events: context.events, vault: vault, store: context.store,
             providers: context.providers, cache: cache, notices: context.notices, settings: context.settings,
             watch: context.watch)
-        let (sessions, tokens) = (ResumeSession(counted), RefreshTokens(counted))
+        let (sessions, tokens) = (ResumeSession(context: counted), RefreshTokens(counted))
         func use() async throws -> Int64 {
             let session = try await sessions.use(signedIn.token)
             _ = try await tokens.accessToken(for: session)
@@ -43,7 +43,7 @@ struct OpenedSessionTests {
         let broker = try TestBroker()
         let signedIn = try await broker.signIn()
         _ = try await broker.useCases.resumeSession.resume(signedIn.token)
-        let later = ResumeSession(broker.context.with(ProviderDirectory([]), broker.context.settings))
+        let later = ResumeSession(context: broker.context.with(ProviderDirectory([]), broker.context.settings))
         #expect(broker.context.cache.count == 1)
         #expect(await problem { try await later.resume(signedIn.token) }?.code == .providerUnavailable)
     }

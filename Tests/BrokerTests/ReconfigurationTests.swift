@@ -97,7 +97,7 @@ import Testing
         for evidence in [BindingPolicy.Evidence.pass, .proof, .pass] {
             let other = try TestBroker(clients: clients(evidence))
             let context = broker.context.with(other.context.providers, broker.context.settings)
-            let found = try await ResumeSession(context).resume(digest)
+            let found = try await ResumeSession(context: context).resume(digest)
             #expect(found.binding?.policy.evidence == evidence)
             #expect(found.binding?.thumbprint == digest)
         }

@@ -33,7 +33,7 @@ package struct BrokerUseCases: Sendable {
         forwardCode = ForwardCode(context)
         finishRegistration = FinishRegistration(context)
         hostedCallback = HostedCallback(context, publicURL: publicURL)
-        resumeSession = ResumeSession(context)
+        resumeSession = ResumeSession(context: context)
         endSession = EndSession(context)
         listSessions = ListSessions(context)
         refreshTokens = RefreshTokens(context)

@@ -58,7 +58,7 @@ package struct PresenceCheck: Sendable {
     /// If the given session lacks a presence key, it is read from the store again, because another replica may have just
     /// registered a key.
     private func presence(of session: LiveSession) async throws(BrokerProblem) -> SessionPresence? {
-        let resume = ResumeSession(context)
+        let resume = ResumeSession(context: context)
         if let known = try resume.presence(of: session) { return known }
         return try resume.presence(of: try await resume.reread(session))
     }

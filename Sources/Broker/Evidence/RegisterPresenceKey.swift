@@ -32,7 +32,7 @@ package struct RegisterPresenceKey: Sendable {
         _ evidence: PresentedEvidence, for given: LiveSession
     ) async throws(BrokerProblem) -> SessionView {
         try Self.admits(given)
-        let resume = ResumeSession(context)
+        let resume = ResumeSession(context: context)
         let session = try await resume.reread(given)
         do throws(BrokerProblem) {
             if let standing = try resume.presence(of: session) {
@@ -106,7 +106,7 @@ package struct RegisterPresenceKey: Sendable {
             context.cache.remove([session.tokenDigest])
             throw BrokerProblem(error)
         }
-        let resume = ResumeSession(context)
+        let resume = ResumeSession(context: context)
         switch result {
         case .committed:
             context.cache.remove([session.tokenDigest])

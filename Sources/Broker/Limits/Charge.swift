@@ -9,18 +9,6 @@ package struct Charge: Sendable {
     /// The charge for a caller without limits: its requests cost nothing.
     package static let nobody = Charge(ledger: nil, address: nil)
 
-    private init(ledger: ChargeLedger?, address: IPAddress?) {
-        self.ledger = ledger
-        self.address = address
-    }
-
-    /// Creates the charge for a caller's address.
-    ///
-    /// If the address is nil, the caller pays nothing, but the charges of other addresses can still be refunded.
-    package init(_ address: IPAddress?, in ledger: ChargeLedger) {
-        self.init(ledger: ledger, address: address)
-    }
-
     /// The charge for checking the proofs of the caller's session.
     package var ofProofs: ProofCharge {
         guard let ledger, let address else { return .nobody }
@@ -104,6 +92,15 @@ package struct Charge: Sendable {
 
     private static func refusal(_ wait: Duration, _ what: String) -> BrokerProblem {
         BrokerProblem(.rateLimited, privateDetail: what, retryAfter: wait)
+    }
+}
+
+extension Charge {
+    /// Creates the charge for a caller's address.
+    ///
+    /// If the address is nil, the caller pays nothing, but the charges of other addresses can still be refunded.
+    package init(_ address: IPAddress?, in ledger: ChargeLedger) {
+        self.init(ledger: ledger, address: address)
     }
 }
 

@@ -7,21 +7,6 @@ package struct ProofCharge: Sendable {
     /// The charge for a caller without limits: its checks cost nothing.
     package static let nobody = ProofCharge(ledger: nil, address: nil)
 
-    private init(ledger: ChargeLedger?, address: IPAddress?) {
-        self.ledger = ledger
-        self.address = address
-    }
-
-    /// Creates the charge for a call by an authenticated backend.
-    ///
-    /// Only the session pays for the call, not the backend's address.
-    package init(ofBackendIn ledger: ChargeLedger) { self.init(ledger: ledger, address: nil) }
-
-    /// Creates the charge for calls from an address.
-    ///
-    /// The address and the session pay together.
-    init(_ address: IPAddress, in ledger: ChargeLedger) { self.init(ledger: ledger, address: address) }
-
     /// Charges the session and the address for a signature check, and then runs the check.
     ///
     /// Returns the check's result; nil if the signature is right.
@@ -31,4 +16,16 @@ package struct ProofCharge: Sendable {
         guard let ledger else { return await check() }
         return try await ledger.signatureFaults.check(of: session, from: address, check)
     }
+}
+
+extension ProofCharge {
+    /// Creates the charge for a call by an authenticated backend.
+    ///
+    /// Only the session pays for the call, not the backend's address.
+    package init(ofBackendIn ledger: ChargeLedger) { self.init(ledger: ledger, address: nil) }
+
+    /// Creates the charge for calls from an address.
+    ///
+    /// The address and the session pay together.
+    init(_ address: IPAddress, in ledger: ChargeLedger) { self.init(ledger: ledger, address: address) }
 }

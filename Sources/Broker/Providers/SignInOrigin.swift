@@ -6,12 +6,9 @@ package struct SignInOrigin: Sendable, Equatable {
     package var subject: Digest
     /// Index digest of (issuer, `sid`); nil if the provider sends no `sid`.
     package var sid: Digest?
+}
 
-    package init(subject: Digest, sid: Digest?) {
-        self.subject = subject
-        self.sid = sid
-    }
-
+extension SignInOrigin {
     /// Creates the origin of a session's tokens.
     package init(_ row: SessionRow) { self.init(subject: row.subject, sid: row.sid) }
 }

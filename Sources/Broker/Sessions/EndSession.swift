@@ -42,7 +42,7 @@ package struct EndSession: Sendable {
     }
 
     private func page(of token: Secret, _ evidence: PresentedEvidence.Reading) async -> Secret? {
-        guard let session = try? await ResumeSession(context).resume(token, evidence),
+        guard let session = try? await ResumeSession(context: context).resume(token, evidence),
             let sealed = session.row.tokens,
             let provider = context.providers[session.facts.provider] as? any SessionEnding,
             let bytes = try? context.vault.open(sealed, as: .tokens, row: session.tokenDigest),

@@ -25,7 +25,7 @@ package struct EndWatch: Sendable {
             // has passed. Such a session is read again after `patience`.
             let patience = context.lapseTime.advanced(by: Self.patience)
             do throws(BrokerProblem) {
-                let lapse = try await ResumeSession(context).storedLapse(of: session)
+                let lapse = try await ResumeSession(context: context).storedLapse(of: session)
                 notices.lives(session, until: lapse > context.lapseTime ? lapse : patience)
             } catch {
                 switch (error.code, error.reason) {

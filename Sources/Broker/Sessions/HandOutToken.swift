@@ -25,7 +25,7 @@ package struct HandOutToken: Sendable {
         guard session.hasTokens else {
             throw BrokerProblem(.clientNotAllowed, privateDetail: "the session has no access token")
         }
-        ResumeSession(context).slide(session)
+        ResumeSession(context: context).slide(session)
         let access = try await refreshTokens.accessToken(for: session)
         guard access.credential == .bearer else { throw BrokerProblem(.clientNotAllowed) }
         context.events.emit(

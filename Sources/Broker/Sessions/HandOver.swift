@@ -157,7 +157,7 @@ package struct HandOver: Sendable {
             try await MakeChild(context).insertWeb(order, token: digest, of: parent, policy)
         }
         let child: LiveSession
-        do throws(BrokerProblem) { child = try await ResumeSession(context).resume(digest) } catch {
+        do throws(BrokerProblem) { child = try await ResumeSession(context: context).resume(digest) } catch {
             // A repeated request gets the same child as long as the child lives. If the child has ended, the ticket counts as
             // expired.
             throw error.isOver ? BrokerProblem(.handoverExpired) : error
@@ -186,7 +186,7 @@ package struct HandOver: Sendable {
     ///
     /// The check must not overlook such a session, because it still belongs to a user.
     private func living(_ tokenDigest: Digest) async throws(BrokerProblem) -> SessionRow? {
-        do throws(BrokerProblem) { try await ResumeSession(context).checkLives(tokenDigest) } catch {
+        do throws(BrokerProblem) { try await ResumeSession(context: context).checkLives(tokenDigest) } catch {
             if error.isOver { return nil }
             throw error
         }
@@ -213,7 +213,7 @@ package struct HandOver: Sendable {
     }
 
     private func parent(of secrets: HandoverSecrets) async throws(BrokerProblem) -> LiveSession {
-        do throws(BrokerProblem) { return try await ResumeSession(context).resume(secrets.parent) } catch {
+        do throws(BrokerProblem) { return try await ResumeSession(context: context).resume(secrets.parent) } catch {
             throw error.isOver ? BrokerProblem(.handoverExpired) : error
         }
     }

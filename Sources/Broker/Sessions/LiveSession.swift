@@ -11,20 +11,26 @@ package final class LiveSession: Sendable {
     ///
     /// If the row came from the store, its sealed facts were opened into `facts` and then removed from the row.
     package let row: SessionRow
+    /// The SHA-256 of the session token.
+    package let tokenDigest: Digest
     package let facts: SessionFacts
     /// The key that the session belongs to, according to its client's settings at the time of the call; nil for an unbound
     /// session.
     package let binding: SessionBinding?
     /// The parent and the policy of a child; nil for a top-level session.
     package let family: Family?
+    /// Whether the session has tokens from the provider; a session from an id_token has none.
+    package let hasTokens: Bool
     /// The earliest time at which the idle end is written again.
     let slidesAt: WallTime
 
     package init(row: SessionRow, facts: SessionFacts, binding: SessionBinding?, family: Family? = nil) {
         self.row = row
+        tokenDigest = row.tokenDigest
         self.facts = facts
         self.binding = binding
         self.family = family
+        hasTokens = (family?.parent.row ?? row).tokens != nil
         slidesAt = row.lastUsedAt.advanced(by: SessionLimits.slideInterval(idle: facts.lifetimes.idle))
     }
 
@@ -84,9 +90,6 @@ package final class LiveSession: Sendable {
         return pass
     }
 
-    /// Whether the session has tokens from the provider; a session from an id_token has none.
-    package var hasTokens: Bool { tokenHolder.row.tokens != nil }
-
     /// Returns the access token.
     ///
     /// The first call opens the stored tokens with `open`, and later calls return the same object.
@@ -98,9 +101,6 @@ package final class LiveSession: Sendable {
         opened.withLock { $0 = access }
         return access
     }
-
-    /// The SHA-256 of the session token.
-    package var tokenDigest: Digest { row.tokenDigest }
 
     /// Returns whether several people share the session's subject, so that this session's user owns this session only
     /// (`session: {own: device}`).

@@ -43,7 +43,7 @@ package struct MakeChild: Sendable {
         guard try await insert(child, of: parent, order.kind) else {
             // If the parent has ended, `resume` throws the reason.
             context.cache.remove([parent.tokenDigest])
-            _ = try await ResumeSession(context).resume(parent.tokenDigest)
+            _ = try await ResumeSession(context: context).resume(parent.tokenDigest)
             throw BrokerProblem(
                 .storeUnavailable, privateDetail: "the parent session changed at the same time", retryAfter: .seconds(1)
             )

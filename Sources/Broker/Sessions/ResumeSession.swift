@@ -4,8 +4,6 @@
 package struct ResumeSession: Sendable {
     let context: BrokerContext
 
-    package init(_ context: BrokerContext) { self.context = context }
-
     /// Returns the live session of a token; its idle time stays unchanged.
     ///
     /// Throws `session_required` for an unknown token, `session_ended` with its reason, and `store_unavailable` if the store
@@ -102,19 +100,15 @@ package struct ResumeSession: Sendable {
         let cached = context.cache.lookUp(tokenDigest, at: moment)
         if let session = cached.session, isAlive(session.row) {
             RequestScope.concerns(session.row.handle)
-            try checkIsConfigured(session.facts)
-            return Found(session: underPresentSettings(session), read: nil)
+            guard context.providers.has(session.facts.provider, session.facts.client) else { throw .notConfigured }
+            guard session.facts.thumbprint != nil else { return Found(session: session, read: nil) }
+            // The client's present settings decide the binding, so that a reload applies at once.
+            let binding = context.providers.binding(of: session.facts)
+            return Found(session: binding == session.binding ? session : session.with(binding), read: nil)
         }
         let row = try await stored(tokenDigest)
         RequestScope.concerns(row.handle)
         return Found(session: try live(row), read: (moment, cached.generation))
-    }
-
-    /// Returns a cached session with the binding that its client's present settings give it, so that a reload applies at once.
-    private func underPresentSettings(_ session: LiveSession) -> LiveSession {
-        guard session.facts.thumbprint != nil else { return session }
-        let binding = context.providers.binding(of: session.facts)
-        return binding == session.binding ? session : session.with(binding)
     }
 
     private func stored(_ tokenDigest: Digest) async throws(BrokerProblem) -> SessionRow {
@@ -160,7 +154,7 @@ package struct ResumeSession: Sendable {
     /// A copy of this type for waits that last for days.
     ///
     /// The copy leaves the providers out, because otherwise the wait would keep a replaced configuration in memory.
-    package var waiting: ResumeSession { ResumeSession(context.with(ProviderDirectory([]), context.settings)) }
+    package var waiting: ResumeSession { ResumeSession(context: context.with(ProviderDirectory([]), context.settings)) }
 
     /// Throws as `resume` does if the session of a token digest is over or cannot be read.
     ///
@@ -268,15 +262,9 @@ package struct ResumeSession: Sendable {
         do {
             facts = try SessionFacts.open(row, context.vault)
         } catch { throw wasChanged(row, .session, error) }
-        try checkIsConfigured(facts)
-        return LiveSession(row: row.withoutFacts, facts: facts, binding: context.providers.binding(of: facts))
-    }
-
-    /// Throws if the session's provider or client is no longer in the configuration.
-    ///
-    /// The session is kept (guarantee 3).
-    private func checkIsConfigured(_ facts: SessionFacts) throws(BrokerProblem) {
+        // The session is kept even if its provider or client is no longer in the configuration (guarantee 3).
         guard context.providers.has(facts.provider, facts.client) else { throw .notConfigured }
+        return LiveSession(row: row.withoutFacts, facts: facts, binding: context.providers.binding(of: facts))
     }
 
     /// Handles a sealed value of a session that failed to open, and returns the problem for the caller.

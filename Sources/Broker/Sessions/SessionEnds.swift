@@ -13,9 +13,10 @@ package struct SessionEnds: Sendable, Equatable {
     }
 
     package init(_ row: SessionRow) {
-        self.init(
-            idleExpiresAt: row.idleExpiresAt, expiresAt: row.expiresAt, tokenExpiresAt: row.tokenExpiresAt,
-            refreshable: row.refreshable)
+        idleExpiresAt = row.idleExpiresAt
+        expiresAt = row.expiresAt
+        tokenExpiresAt = row.tokenExpiresAt
+        refreshable = row.refreshable
     }
 
     /// The reason that belongs to the earliest end.

@@ -31,9 +31,4 @@ package enum SessionLimits {
     ///
     /// The session is kept for this time so that a wrong clock can be corrected.
     package static let lapseGrace = Duration.seconds(86_400)
-
-    /// Returns the reason why a session has lapsed; nil while it is alive.
-    package static func lapse(of row: SessionRow, at now: WallTime) -> EndReason? {
-        SessionEnds(row).lapse(at: now)
-    }
 }

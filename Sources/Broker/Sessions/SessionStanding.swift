@@ -7,7 +7,7 @@ enum SessionStanding: Sendable, Equatable {
 
     /// Judges a row by the time, and by the session's uses that are kept in memory while the clock is in doubt.
     init(_ row: SessionRow, _ context: BrokerContext) {
-        guard let reason = SessionLimits.lapse(of: row, at: context.lapseTime), !context.isKeptAlive(row) else {
+        guard let reason = SessionEnds(row).lapse(at: context.lapseTime), !context.isKeptAlive(row) else {
             self = .lives
             return
         }

@@ -27,33 +27,6 @@ package struct SessionView: Sendable {
     ///
     /// Of two views, the one with the higher version is newer.
     package var version: Int64
-
-    package init(
-        handle: SessionHandle, provider: ProviderName, client: ClientName, subject: String,
-        identity: [(name: String, value: JSONValue)], unverified: [(name: String, value: JSONValue)], scope: [String],
-        createdAt: WallTime, lastUsedAt: WallTime, idleExpiresAt: WallTime, expiresAt: WallTime,
-        tokensExpireAt: WallTime?, refreshable: Bool, device: String?, binding: SessionBinding?,
-        child: ChildFacts? = nil, signIn: SignInFacts = SignInFacts(), version: Int64 = 1
-    ) {
-        self.handle = handle
-        self.provider = provider
-        self.client = client
-        self.subject = subject
-        self.identity = identity
-        self.unverified = unverified
-        self.scope = scope
-        self.createdAt = createdAt
-        self.lastUsedAt = lastUsedAt
-        self.idleExpiresAt = idleExpiresAt
-        self.expiresAt = expiresAt
-        self.tokensExpireAt = tokensExpireAt
-        self.refreshable = refreshable
-        self.device = device
-        self.binding = binding
-        self.child = child
-        self.signIn = signIn
-        self.version = version
-    }
 }
 
 extension SessionView {
@@ -64,7 +37,7 @@ extension SessionView {
             identity: facts.identity, unverified: facts.unverified, scope: facts.scope, createdAt: row.createdAt,
             lastUsedAt: row.lastUsedAt, idleExpiresAt: min(row.idleExpiresAt, row.expiresAt), expiresAt: row.expiresAt,
             tokensExpireAt: row.tokenExpiresAt, refreshable: row.refreshable, device: facts.device,
-            binding: binding, child: facts.child, signIn: facts.signIn, version: row.version)
+            signIn: facts.signIn, binding: binding, child: facts.child, version: row.version)
     }
 
     /// Returns a child's view within its parent's limits, with the state of its parent's tokens.

@@ -75,7 +75,7 @@ package struct SignInCheck: Sendable {
     private func latest(_ session: LiveSession) async throws(BrokerProblem) -> LiveSession {
         // The sign-in in a child's facts never changes, so reading the row again is useless.
         guard session.facts.child == nil else { return session }
-        return try await ResumeSession(context).reread(session)
+        return try await ResumeSession(context: context).reread(session)
     }
 
     private func isMet(_ demand: StepUpDemand, _ session: LiveSession) -> Bool {

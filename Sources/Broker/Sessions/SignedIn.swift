@@ -14,7 +14,7 @@ package struct SignedIn: Sendable {
         _ live: LiveSession, token: Secret, transport: ClientProfile.Transport, _ context: BrokerContext
     ) throws(BrokerProblem) {
         pass = GrantedPass(for: live, context)
-        session = try ResumeSession(context).view(of: live)
+        session = try ResumeSession(context: context).view(of: live)
         self.token = token
         self.transport = transport
         endsAtLatest =

@@ -186,7 +186,8 @@ extension ExchangeSettlement {
         guard let token = plan.stepUpToken else { throw BrokerProblem(.sessionRequired) }
         return .steppedUp(
             SteppedUp(
-                live, token: token, transport: plan.client.transport, view: try ResumeSession(context).view(of: live)))
+                live, token: token, transport: plan.client.transport,
+                view: try ResumeSession(context: context).view(of: live)))
     }
 
     /// Makes the commit of the step-up from a row as it was read.

@@ -134,7 +134,7 @@ struct BrokerLoginForward: Sendable {
             throw BrokerProblem(
                 .loginNotYours, privateDetail: "the login steps up another session than the request presents")
         }
-        let live = try await ResumeSession(context).resume(session)
+        let live = try await ResumeSession(context: context).resume(session)
         guard live.facts.thumbprint == secrets.thumbprint else {
             throw BrokerProblem(.loginNotYours, privateDetail: "the session belongs to another key than the login")
         }

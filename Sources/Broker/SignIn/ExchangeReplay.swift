@@ -41,7 +41,7 @@ struct ExchangeReplay: Sendable {
         } catch { throw BrokerProblem(error) }
         guard context.vault.digest(token) == digest else { throw BrokerProblem(.codeAlreadyUsed) }
         do throws(BrokerProblem) {
-            let live = try await ResumeSession(context).resume(digest)
+            let live = try await ResumeSession(context: context).resume(digest)
             // For a bound session, the answer is repeated only if the forward proves the session's key.
             guard live.facts.thumbprint == nil || live.facts.thumbprint == plan.binding.thumbprint else {
                 throw BrokerProblem(.codeAlreadyUsed)
@@ -66,7 +66,7 @@ struct ExchangeReplay: Sendable {
         // Another process may have stored the step-up. Then this cache may still have the session without the step-up, so
         // read the session again.
         context.cache.remove([digest])
-        let resume = ResumeSession(context)
+        let resume = ResumeSession(context: context)
         let live = try await resume.resume(digest)
         return .steppedUp(
             SteppedUp(live, token: token, transport: plan.client.transport, view: try resume.view(of: live)))

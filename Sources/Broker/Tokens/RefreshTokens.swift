@@ -26,6 +26,7 @@ package struct RefreshTokens: Sendable {
                 return try await caller(session, .expiring).token()
             }
             // A session that cannot be refreshed keeps this token until the token expires.
+            let margin = context.settings.refreshMargin
             if !session.row.refreshable || RefreshTiming.isFresh(access, session.tokenDigest, margin: margin, at: now) {
                 return access
             }
@@ -38,8 +39,6 @@ package struct RefreshTokens: Sendable {
             return try await caller(session, .expiring).token()
         } catch { throw given.hears(error) }
     }
-
-    private var margin: Duration { context.settings.refreshMargin }
 
     /// Returns a newer access token after an upstream has refused the present one.
     ///
@@ -103,7 +102,7 @@ package struct RefreshTokens: Sendable {
         let session = given.tokenHolder
         guard session.hasTokens else { throw .withoutTokens }
         let context = context
-        let resume = ResumeSession(context)
+        let resume = ResumeSession(context: context)
         let standing = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
         let caller = caller(session, .forced(fromVersion: standing.version), for: .app)
         if caller.mayForce {

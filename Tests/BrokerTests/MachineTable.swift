@@ -14,7 +14,8 @@ struct MachineTable {
         guard call != .plain else { return OwnToken() }
         let broker = try TestBroker()
         let target = TokenTarget(grant: call == .exchange ? .exchange : .refresh, audience: "a")
-        return WantedTarget(target, of: broker.vault.digest([1]), broker.vault).goal
+        let key = target.key(of: broker.vault.digest([1]), broker.vault)
+        return WantedTarget(target: target, key: key).goal
     }
 
     func check(_ steps: [(Event, RefreshStateMachine.Action)]) {

@@ -10,7 +10,7 @@ struct ExchangedTarget: TargetGoal {
         let context = flight.context
         let (stored, now) = (session.stored, context.clock.now())
         let own = stored.access(version: session.row.tokenVersion)
-        let isOwnShown = flight.shows(own.certificate, stored)
+        let isOwnShown = context.shows(own.certificate, stored.provider, stored.client)
         let isOwnFresh = RefreshTiming.isFresh(
             own, flight.session, margin: context.settings.refreshMargin, at: now)
         var needsOwn = needsBinding(session, flight) || !isOwnFresh
@@ -60,7 +60,7 @@ struct ExchangedTarget: TargetGoal {
         _ fresh: TokenSet, _ turn: RefreshTurn, _ flight: FlightView
     ) throws(RefreshCallFailure) -> TargetTokenRow {
         let context = flight.context
-        guard isBound(fresh, asIn: turn.session.stored) else {
+        guard !isWithheld(fresh, in: turn.session) else {
             tellOfWithheld(fresh, in: turn.session, flight)
             context.memory.targets.rests(wanted.key, for: TargetMemory.withheld, at: context.clock.monotonic())
             throw RefreshCallFailure(

@@ -22,7 +22,8 @@ package struct FetchTargetToken: Sendable {
                 .notRefreshable,
                 privateDetail: "the session was made from an id_token, so it has no tokens for another API")
         }
-        let wanted = WantedTarget(target, of: session.tokenDigest, context.vault)
+        let wanted = WantedTarget(
+            target: target, key: target.key(of: session.tokenDigest, context.vault))
         let standing: AccessToken
         do throws(BrokerProblem) {
             guard let refused else { return try await token(session, wanted, .expiring) }

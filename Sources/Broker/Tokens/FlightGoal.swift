@@ -18,9 +18,6 @@ protocol FlightGoal: Sendable {
     /// Notes that a refresh for this token begins.
     func begins(for session: LiveSession, at moment: Duration, _ context: BrokerContext)
 
-    /// Returns the token that a finished refresh has brought.
-    func token(of flown: SharedFlight.Flown, _ context: BrokerContext) throws(BrokerProblem) -> AccessToken
-
     // MARK: Reading
 
     /// Looks for the token in a session that lives.
@@ -34,7 +31,7 @@ protocol FlightGoal: Sendable {
     ) -> RefreshStateMachine.NextStep
 
     /// Returns the token for the callers, or a problem if a step-up has deleted the stored token during the flight.
-    func result(of session: OpenSession) -> SharedFlight.Outcome
+    func result(of session: OpenSession, _ context: BrokerContext) -> SharedFlight.Outcome
 
     // MARK: Requesting
 
@@ -62,14 +59,20 @@ protocol FlightGoal: Sendable {
 
 /// A goal whose call brings a new token pair, which replaces the session's pair.
 protocol PairGoal: FlightGoal {
-    /// Returns the session's stored tokens with the values of a new pair.
-    func merged(_ pair: PairInHand) -> StoredTokens
+    /// Returns the values to store for a new pair.
+    func values(of pair: PairInHand) throws(VaultFailure) -> PairValues
+}
 
-    /// Returns whether the pair's access token is left out because it is unbound or unusable.
-    func isWithheld(_ pair: PairInHand) -> Bool
-
-    /// Adds the goal's own values to the commit of a new pair.
-    func complete(_ commit: inout RefreshCommit, of pair: PairInHand) throws(VaultFailure)
+/// The values that a goal stores for a new token pair.
+struct PairValues: Sendable {
+    /// The session's tokens with the values of the pair.
+    let tokens: StoredTokens
+    /// Whether the pair's access token is left out because it is unbound or unusable.
+    let isWithheld: Bool
+    /// The stored tokens that the pair may replace; nil if it replaces any tokens of its token version.
+    let formerTokens: Sealed?
+    /// The row with the access token for another API, if the pair has one.
+    let targetToken: TargetTokenRow?
 }
 
 /// A session that lives, as a flight read it, with its tokens opened.
@@ -129,11 +132,6 @@ struct FlightView: Sendable {
 
     func failed(_ operation: StaticString, _ failure: StoreFailure) {
         ClaimShell(ClaimedSession(store: context.store, tokenDigest: session), context).failed(operation, failure)
-    }
-
-    /// Returns whether tokens that are bound to this certificate can be used now.
-    func shows(_ certificate: String?, _ stored: StoredTokens) -> Bool {
-        context.shows(certificate, stored.provider, stored.client)
     }
 
     func tellOfProof(_ session: OpenSession, _ detail: String) {

@@ -10,19 +10,13 @@ struct OwnToken: PairGoal {
 
     func begins(for session: LiveSession, at moment: Duration, _ context: BrokerContext) {}
 
-    func token(of flown: SharedFlight.Flown, _ context: BrokerContext) throws(BrokerProblem) -> AccessToken {
-        // Another replica may have stored this row, so this process's cache may contain an older row.
-        context.cache.remove(olderThan: flown.row)
-        return try StoredTokens.open(flown.row, context).access(version: flown.row.tokenVersion)
-    }
-
     // MARK: Reading
 
     func find(in session: inout OpenSession, _ flight: FlightView) async throws(BrokerProblem) -> FoundToken {
         let (context, stored) = (flight.context, session.stored)
         let access = stored.access(version: session.row.tokenVersion)
         let now = context.clock.now()
-        let isShown = flight.shows(access.certificate, stored)
+        let isShown = context.shows(access.certificate, stored.provider, stored.client)
         let rest = stored.withheldFor(at: now)
         if let rest {
             context.memory.flights.holdBack(flight.session, until: context.clock.monotonic() + rest)
@@ -47,7 +41,11 @@ struct OwnToken: PairGoal {
         return .finish(found.isUsable && need == .expiring ? .useStored : .notRefreshable)
     }
 
-    func result(of session: OpenSession) -> SharedFlight.Outcome { .success(SharedFlight.Flown(row: session.row)) }
+    func result(of session: OpenSession, _ context: BrokerContext) -> SharedFlight.Outcome {
+        // Another replica may have stored this row, so this process's cache may contain an older row.
+        context.cache.remove(olderThan: session.row)
+        return .success(session.stored.access(version: session.row.tokenVersion))
+    }
 
     // MARK: Requesting
 
@@ -63,16 +61,13 @@ struct OwnToken: PairGoal {
 
     // MARK: Storing
 
-    func merged(_ pair: PairInHand) -> StoredTokens {
+    func values(of pair: PairInHand) throws(VaultFailure) -> PairValues {
         let stored = pair.session.stored
-        return StoredTokens(
+        let tokens = StoredTokens(
             provider: stored.provider, client: stored.client, tokens: stored.tokens.refreshed(with: pair.fresh),
             issuedAt: pair.arrivedAt, uncheckedIDToken: pair.fresh.idToken)
+        return PairValues(tokens: tokens, isWithheld: false, formerTokens: nil, targetToken: nil)
     }
-
-    func isWithheld(_ pair: PairInHand) -> Bool { false }
-
-    func complete(_ commit: inout RefreshCommit, of pair: PairInHand) throws(VaultFailure) {}
 
     func wasWritten(_ answer: TokenSet?, isWithheld: Bool, in session: OpenSession, _ flight: FlightView) {
         guard let answer, session.stored.tokens.refreshed(with: answer).isWithheld else { return }

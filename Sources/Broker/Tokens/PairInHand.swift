@@ -30,8 +30,6 @@ struct PairInHand: Sendable {
     /// Whether this process lacks the key to the stored tokens, so that the pair replaces them unread.
     let overwrites: Bool
 
-    private var digest: Digest { session.row.tokenDigest }
-
     /// Returns this pair, to be written over the tokens of `session`.
     private func over(_ session: OpenSession, isLent: Bool, overwrites: Bool) -> PairInHand {
         PairInHand(
@@ -81,7 +79,8 @@ struct PairInHand: Sendable {
     private func write(
         _ claim: ClaimShell<ClaimedSession>, rewritten: (PairInHand) -> Void
     ) async throws -> End {
-        let result = try await context.store.commitRefresh(try sealed())
+        let values = try goal.values(of: self)
+        let result = try await context.store.commitRefresh(try sealed(values))
         if result == .changed {
             let again = try await overPresentTokens()
             rewritten(again)
@@ -91,10 +90,10 @@ struct PairInHand: Sendable {
         switch result {
         case .committed:
             let (stored, row) = (session.stored, session.row)
-            context.cache.remove([digest])
-            context.notices.refreshed(digest, version: row.tokenVersion + 1, isOwn: goal.call.bringsOwn)
+            context.cache.remove([row.tokenDigest])
+            context.notices.refreshed(row.tokenDigest, version: row.tokenVersion + 1, isOwn: goal.call.bringsOwn)
             context.events.emit(.refreshed(provider: stored.provider, client: stored.client, session: row.handle))
-            return .committed(session, isWithheld: goal.isWithheld(self))
+            return .committed(session, isWithheld: values.isWithheld)
         case .superseded: return .superseded
         case .outgrown: return .outgrown
         case .ended: return .ended(session)
@@ -110,6 +109,7 @@ struct PairInHand: Sendable {
     private func overPresentTokens() async throws -> PairInHand {
         // If the session has ended, or another pair was stored, return the pair unchanged. The commit then fails, and reports the
         // reason.
+        let digest = session.row.tokenDigest
         guard let row = try await context.store.session(tokenDigest: digest), row.endedAt == nil,
             row.tokenVersion == session.row.tokenVersion
         else { return self }
@@ -125,14 +125,14 @@ struct PairInHand: Sendable {
         }
     }
 
-    private func sealed() throws -> RefreshCommit {
+    private func sealed(_ values: PairValues) throws -> RefreshCommit {
         var facts: SessionFacts?
         do { facts = try SessionFacts.open(session.row, context.vault) } catch {
             // A replica sealed the facts with a newer key. The facts stay unchanged, and the pair in hand is stored at once.
             guard BrokerProblem(opening: error) != nil else { throw error }
         }
-        let next = goal.merged(self)
-        let tokens = next.tokens
+        let digest = session.row.tokenDigest
+        let tokens = values.tokens.tokens
         // A token for another API leaves the session's scope unchanged.
         let scopeShrank = goal.call.bringsOwn && fresh.scope != nil && facts != nil && tokens.scope != facts?.scope
         if scopeShrank { facts?.scope = tokens.scope ?? [] }
@@ -148,12 +148,12 @@ struct PairInHand: Sendable {
         }
         var commit = RefreshCommit(
             tokenDigest: digest, tokenVersion: session.row.tokenVersion,
-            tokens: try context.vault.seal(next.record, as: .tokens, row: digest),
+            tokens: try context.vault.seal(values.tokens.record, as: .tokens, row: digest),
             facts: try newFacts.map { try context.vault.seal($0.record, as: .session, row: digest) },
             formerFacts: newFacts == nil ? nil : session.row.facts, tokenExpiresAt: tokens.expiresAt,
             refreshable: refreshable, expiresAt: end, subjectUnchecked: fresh.idToken?.isKeptIDToken == true,
             answerLost: answerLost)
-        try goal.complete(&commit, of: self)
+        (commit.formerTokens, commit.targetToken) = (values.formerTokens, values.targetToken)
         return commit
     }
 
@@ -165,7 +165,7 @@ struct PairInHand: Sendable {
     ///   - origin: The owner of the pair if the session's row now belongs to another grant; nil if the session has ended.
     ///   - problem: The answer for callers if the store fails.
     func revoke(of origin: SignInOrigin?, meanwhile problem: BrokerProblem) async {
-        let (stored, now) = (session.stored, context.clock.now())
+        let (stored, digest, now) = (session.stored, session.row.tokenDigest, context.clock.now())
         var tokens = stored.tokens.refreshed(with: fresh).withoutKey
         // The provider's session is ended by the outbox row of the session's own tokens, so this row leaves the id_token out.
         tokens.idToken = nil
@@ -208,7 +208,9 @@ struct PairInHand: Sendable {
     ///
     /// Returns nil if the session has ended, or still has the grant of its first sign-in.
     private func stepUpGrant() async throws -> StepUpNote.Grant? {
-        guard let row = try await context.store.session(tokenDigest: digest), row.endedAt == nil else { return nil }
+        guard let row = try await context.store.session(tokenDigest: session.row.tokenDigest), row.endedAt == nil else {
+            return nil
+        }
         do { return try SessionFacts.open(row, context.vault).lastStepUp?.grant } catch {
             guard BrokerProblem(opening: error) == nil else { throw StoreFailure.newerFormat }
             return nil

@@ -6,11 +6,6 @@ struct PairRequest {
     let wanted: WantedTarget?
     let goal: any PairGoal
 
-    private var call: RefreshCall { goal.call }
-    private var context: BrokerContext { flight.context }
-    private var session: OpenSession { turn.session }
-    private var stored: StoredTokens { turn.session.stored }
-
     /// The session may end only after this many refusals that may mean a dead grant (guarantee 2).
     ///
     /// The refusals must span at least `countedPeriod`.
@@ -18,6 +13,7 @@ struct PairRequest {
     private static let countedPeriod = Duration.seconds(300)
 
     func send() async throws(RefreshCallFailure) -> AnswerInHand {
+        let (context, session, stored) = (flight.context, turn.session, turn.session.stored)
         guard let provider = session.provider, let request = try request() else {
             throw RefreshCallFailure(.notSent(detail: "the session cannot be refreshed now"), means: .notSent)
         }
@@ -34,7 +30,7 @@ struct PairRequest {
             ) { () async throws(ProviderFailure) in try await provider.refresh(request, by: deadline) }
             let arrivedAt = context.clock.now()
             // Only the answer to a plain call shows that the endpoint grants refreshes.
-            if call.provesGrant { context.memory.answers.granted(stored.provider, stored.client, begun: begun) }
+            if goal.call.provesGrant { context.memory.answers.granted(stored.provider, stored.client, begun: begun) }
             if turn.sending.isBare {
                 flight.tellOfProof(session, "the refresh succeeded without a proof, so the tokens stay unbound")
             }
@@ -48,12 +44,12 @@ struct PairRequest {
 
     /// Builds the request; nil if the session lacks a refresh token, or if the vault fails.
     private func request() throws(RefreshCallFailure) -> RefreshRequest? {
+        let (row, stored) = (turn.session.row, turn.session.stored)
         guard let refreshToken = stored.tokens.refreshToken else { return nil }
-        let row = session.row
         var request = RefreshRequest(
             client: stored.client, refreshToken: refreshToken, accessToken: stored.tokens.accessToken,
             idempotencyKey: Base64URL.encode(
-                context.vault.index(
+                flight.context.vault.index(
                     .logTag,
                     ["refresh", row.handle.text, String(row.tokenVersion)]
                         + (wanted.map { [Base64URL.encode($0.key.bytes)] } ?? [])
@@ -76,11 +72,12 @@ struct PairRequest {
     /// A call with a target never begins a binding. Such a call would also bind the refresh token to the key of its answer, and
     /// the session's token set would not contain that key.
     private func proof(with refreshToken: Secret) throws(VaultFailure) -> ProofMaker? {
+        let (context, stored) = (flight.context, turn.session.stored)
         if let key = stored.tokens.key { return ProofMaker(key.pair, context.vault, context.clock) }
-        guard call.bringsOwn else { return nil }
+        guard goal.call.bringsOwn else { return nil }
         let client = context.providers[stored.provider]?.profile.client(stored.client)
         guard client?.senderConstraint == .dpop else { return nil }
-        let seed = context.vault.index(.tokenKey, ["refresh", session.row.handle.text, refreshToken.reveal()])
+        let seed = context.vault.index(.tokenKey, ["refresh", turn.session.row.handle.text, refreshToken.reveal()])
         return ProofMaker(try context.vault.proofKeyPair(seed: seed.bytes), context.vault, context.clock)
     }
 
@@ -88,7 +85,10 @@ struct PairRequest {
     ///
     /// A refusal may then concern the certificate instead of the grant.
     private func showsAnother() -> Bool {
-        if stored.tokens.certificate != nil { return !flight.shows(stored.tokens.certificate, stored) }
+        let (context, stored) = (flight.context, turn.session.stored)
+        if stored.tokens.certificate != nil {
+            return !context.shows(stored.tokens.certificate, stored.provider, stored.client)
+        }
         let client = context.providers[stored.provider]?.profile.client(stored.client)
         return client?.senderConstraint == .mtls && stored.tokens.key == nil
     }
@@ -101,11 +101,12 @@ struct PairRequest {
         let isEnough =
             turn.grant.emptyRefusals + 1 >= Self.countedRefusals && turn.grant.emptyFor >= Self.countedPeriod
         let reading = RefusalReading(
-            call: call, isConfirming: turn.isConfirming, mayBeSpent: turn.sending.mayBeSpent,
+            call: goal.call, isConfirming: turn.isConfirming, mayBeSpent: turn.sending.mayBeSpent,
             isEnough: grantsOthers && isEnough, hasRefreshToken: true)
         let meaning = reading.input(for: failure)
         if case .rejected(.counted) = meaning {
-            context.memory.answers.refused(stored.provider, stored.client, begun: begun)
+            let stored = turn.session.stored
+            flight.context.memory.answers.refused(stored.provider, stored.client, begun: begun)
         }
         let isLost = if case .lost = failure { true } else { false }
         return RefreshCallFailure(failure, means: meaning, isAnswerLost: isLost || turn.sending.mayBeSpent)
@@ -115,6 +116,6 @@ struct PairRequest {
     private func tell(of failure: ProviderFailure) {
         guard case .rejected(let refusal) = failure else { return }
         let isAfterProof = refusal.doubt != nil && refusal.mayMeanDeadGrant && turn.sending.isBare
-        if refusal.isAboutProof || isAfterProof { flight.tellOfProof(session, failure.detail) }
+        if refusal.isAboutProof || isAfterProof { flight.tellOfProof(turn.session, failure.detail) }
     }
 }

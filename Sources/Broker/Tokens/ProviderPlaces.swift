@@ -16,9 +16,6 @@ final class ProviderPlaces: Sendable {
     /// Guards the counts; only users with a call in progress have one.
     private let counts = Mutex<[Key: Int]>([:])
 
-    /// Returns how many of a provider's simultaneous calls one user may make: a quarter, but at least two.
-    static func share(of places: Int) -> Int { max(2, places / 4) }
-
     /// Makes a provider call for one user, after a pause if the user already has as many calls in progress as one user may have.
     ///
     /// Throws `notSent` if the deadline comes first.
@@ -27,7 +24,9 @@ final class ProviderPlaces: Sendable {
         _ call: () async throws(ProviderFailure) -> Value
     ) async throws(ProviderFailure) -> Value {
         let key = Key(provider: provider.profile.name, subject: subject)
-        while !take(key, of: Self.share(of: provider.places)) {
+        // One user may make a quarter of the provider's simultaneous calls, but at least two.
+        let share = max(2, provider.places / 4)
+        while !take(key, of: share) {
             guard clock.monotonic() + Self.pause < deadline, (try? await clock.sleep(Self.pause)) != nil else {
                 throw .notSent(detail: "the user's other calls take all places that one user may have at the provider")
             }

@@ -59,7 +59,7 @@ struct RefreshCaller: Sendable {
                 try outcome.throwIfFinal()
                 continue
             }
-            let access = try goal.token(of: try outcome.get(), context)
+            let access = try outcome.get()
             // This caller joined a flight that another caller began. In two cases the flight's token is too old: the other caller
             // accepted the stored token; or a step-up was stored during the flight.
             if !isNew, case .forced(let from) = need, access.version <= from { continue }
@@ -98,9 +98,10 @@ struct RefreshCaller: Sendable {
 
     private func begin(_ flight: SharedFlight, at moment: Duration) {
         goal.begins(for: session, at: moment, context)
-        let work = RefreshFlight(
-            context: context, flight: flight, session: session.tokenDigest, need: need, goal: goal, asker: asker)
         let (flights, digest) = (context.memory.flights, session.tokenDigest)
+        let work = RefreshFlight(
+            context: context, flight: flight, session: digest, need: need, goal: goal, asker: asker,
+            claim: ClaimShell(ClaimedSession(store: context.store, tokenDigest: digest), context))
         context.spawner.spawn("refresh") {
             let outcome = await work.run()
             flights.finish(digest)

@@ -11,7 +11,7 @@ extension RefreshFlight {
     func end(
         _ reason: EndReason, ifStillAt version: Int64, _ work: inout Work
     ) async throws(BrokerProblem) -> Bool {
-        guard try await end(reason, ifStillAt: version, handle: work.row?.handle) else { return false }
+        guard try await end(reason, ifStillAt: version, handle: work.found.row?.handle) else { return false }
         hasEnded(reason, &work)
         return true
     }
@@ -40,7 +40,7 @@ extension RefreshFlight {
     }
 
     func condemn(_ reason: EndReason, _ work: inout Work) async -> RefreshStateMachine.Input {
-        guard let row = work.row, let grant = work.turn?.grant else { return .storeFailed }
+        guard let row = work.found.row, let grant = work.turn?.grant else { return .storeFailed }
         do throws(StoreFailure) {
             let condemned = try await context.store.condemnRefresh(
                 tokenDigest: session, tokenVersion: row.tokenVersion, fence: grant.fence, reason: reason,
@@ -61,14 +61,14 @@ extension RefreshFlight {
     }
 
     private func hasEnded(_ reason: EndReason, _ work: inout Work) {
-        guard let session = work.live else { return }
+        guard let session = work.found.live else { return }
         context.events.emit(
             .refreshEndedSession(
                 provider: session.stored.provider, client: session.stored.client, session: session.row.handle,
                 reason: reason))
         var row = session.row
         row.endReason = reason
-        work.found = .over(row)
+        work.found = Found(row: row, live: nil)
     }
 
     // MARK: Releasing the claim
@@ -77,7 +77,7 @@ extension RefreshFlight {
     ///
     /// After a refused target, other refreshes of the session may go on at once.
     func release(_ work: inout Work, isOfTarget: Bool = false) async {
-        guard let session = work.live, let grant = work.turn?.grant else { return }
+        guard let session = work.found.live, let grant = work.turn?.grant else { return }
         let counted = counted(work)
         if !isOfTarget {
             context.events.emit(
@@ -138,18 +138,18 @@ extension RefreshFlight {
     ) async throws(BrokerProblem) -> SharedFlight.Outcome {
         switch outcome {
         case .useStored:
-            guard let session = work.live, SessionStanding(session.row, context) == .lives else {
+            guard let session = work.found.live, SessionStanding(session.row, context) == .lives else {
                 return try await ended(work, progress)
             }
             if work.hasWaited, work.turn == nil {
                 context.events.emit(
                     .refreshShared(provider: session.stored.provider, client: session.stored.client))
             }
-            return goal.result(of: session)
+            return goal.result(of: session, context)
         case .sessionEnded: return try await ended(work, progress)
         case .notRefreshable: return .failure(BrokerProblem(.notRefreshable))
         case .targetRefused:
-            return goal.refused(work.targetFailure, in: work.live, isServable: need == .expiring, view(work))
+            return goal.refused(work.targetFailure, in: work.found.live, isServable: need == .expiring, view(work))
         case .unavailable:
             return .failure(
                 BrokerProblem(
@@ -163,8 +163,8 @@ extension RefreshFlight {
         _ work: Work, _ progress: RefreshStateMachine.Progress
     ) async throws(BrokerProblem) -> SharedFlight.Outcome {
         var latest = work
-        if work.row?.endReason == nil { _ = try await read(&latest, progress) }
-        guard let row = latest.row else { return .failure(BrokerProblem(.sessionRequired)) }
+        if work.found.row?.endReason == nil { _ = try await read(&latest, progress) }
+        guard let row = latest.found.row else { return .failure(BrokerProblem(.sessionRequired)) }
         if let reason = row.endReason { return .failure(BrokerProblem(.sessionEnded, with: .ended(reason))) }
         switch SessionStanding(row, context) {
         case .lapsed(let reason): return .failure(BrokerProblem(.sessionEnded, with: .ended(reason)))

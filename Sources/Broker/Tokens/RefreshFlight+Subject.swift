@@ -6,7 +6,7 @@ extension RefreshFlight {
     ///
     /// An id_token for another subject ends the session. An id_token that only fails verification loses its claims.
     func checkSubject(_ work: inout Work) async -> RefreshStateMachine.Input {
-        guard let session = work.live, let provider = session.provider else { return .subjectChecked(.same) }
+        guard let session = work.found.live, let provider = session.provider else { return .subjectChecked(.same) }
         let (row, stored) = (session.row, session.stored)
         var fresh: TokenSet?
         if case .tokens(let tokens, _, _) = work.answer { fresh = tokens }

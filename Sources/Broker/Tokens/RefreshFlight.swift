@@ -10,21 +10,7 @@ struct RefreshFlight: Sendable {
     let goal: any FlightGoal
     /// The party that requested a newer token; nil for a refresh because of the token's age.
     let asker: ForcedRefreshes.Asker?
-
     let claim: ClaimShell<ClaimedSession>
-
-    init(
-        context: BrokerContext, flight: SharedFlight, session: Digest, need: RefreshStateMachine.Need,
-        goal: any FlightGoal, asker: ForcedRefreshes.Asker? = nil
-    ) {
-        self.context = context
-        self.flight = flight
-        self.session = session
-        self.need = need
-        self.goal = goal
-        self.asker = asker
-        claim = ClaimShell(ClaimedSession(store: context.store, tokenDigest: session), context)
-    }
 
     /// The time for all provider calls of one claim together, counted from the moment before the claim is sent.
     ///
@@ -35,12 +21,12 @@ struct RefreshFlight: Sendable {
     /// The time after a take-over in which the former owner of the claim may still store its pair.
     static let takeOverGrace = Duration.seconds(60)
 
-    /// The session's row as it was read last.
-    enum Found: Sendable {
-        /// The session lives.
-        case live(OpenSession)
-        /// The session has ended or is missing, which is final.
-        case over(SessionRow?)
+    /// The session's row as it was read last, and the session if it lives.
+    ///
+    /// A session without `live` has ended or is missing, which is final.
+    struct Found: Sendable {
+        let row: SessionRow?
+        let live: OpenSession?
     }
 
     /// A granted claim, and the deadline of its calls.
@@ -63,7 +49,7 @@ struct RefreshFlight: Sendable {
 
     /// The values that the steps of a flight share.
     struct Work {
-        var found = Found.over(nil)
+        var found = Found(row: nil, live: nil)
         var turn: Turn?
         /// The last call under the claim; nil before the first.
         var sent: Sent?
@@ -79,18 +65,6 @@ struct RefreshFlight: Sendable {
 
         enum Written { case whole, withheld }
 
-        /// The session, if it lives.
-        var live: OpenSession? {
-            if case .live(let session) = found { session } else { nil }
-        }
-
-        var row: SessionRow? {
-            switch found {
-            case .live(let session): session.row
-            case .over(let row): row
-            }
-        }
-
         var failure: ProviderFailure? { failures.last?.failure }
 
         /// The last failure of a call that proves nothing about the grant.
@@ -102,11 +76,6 @@ struct RefreshFlight: Sendable {
         FlightView(
             context: context, session: session, grant: work.turn?.grant, isWithheld: work.written == .withheld)
     }
-
-    /// Returns the goal that makes a call.
-    ///
-    /// A flight for another API may refresh the session's own tokens first.
-    private func goal(of call: RefreshCall) -> any FlightGoal { call == goal.call ? goal : OwnToken() }
 
     // MARK: Running
 
@@ -138,28 +107,29 @@ struct RefreshFlight: Sendable {
                 case .revoke:
                     await revoke(work)
                     action = .finish(.sessionEnded)
-                case .wait, .readAgain:
-                    action = machine.handle(try await look(action, &work, machine.progress, until: patience))
-                case .claim, .call, .commit, .keep, .checkSubject, .condemn:
-                    action = machine.handle(await carryOut(action, &work))
+                case .wait:
+                    let hasChanged = try await wait(&work, until: patience)
+                    action = machine.handle(hasChanged ? try await read(&work, machine.progress) : .patienceOver)
+                case .readAgain:
+                    if work.written == nil {
+                        // A damaged row may never match a claim. The pause and the patience prevent an endless loop.
+                        guard context.clock.monotonic() < patience else {
+                            action = machine.handle(.patienceOver)
+                            continue
+                        }
+                        try? await work.pause.take(context.clock)
+                    }
+                    action = machine.handle(try await read(&work, machine.progress))
+                case .claim(let version): action = machine.handle(await ask(version, &work))
+                case .call(let confirming, let call):
+                    action = machine.handle(await request(call, confirming: confirming, &work))
+                case .commit: action = machine.handle(await commit(&work))
+                case .keep: action = machine.handle(await keep(&work))
+                case .checkSubject: action = machine.handle(await checkSubject(&work))
+                case .condemn(let reason): action = machine.handle(await condemn(reason, &work))
                 }
             }
         } catch { return .failure(error) }
-    }
-
-    /// Carries out an action, and returns its result for the machine.
-    private func carryOut(
-        _ action: RefreshStateMachine.Action, _ work: inout Work
-    ) async -> RefreshStateMachine.Input {
-        switch action {
-        case .claim(let version): await ask(version, &work)
-        case .call(let confirming, let call): await request(call, confirming: confirming, &work)
-        case .commit: await commit(&work)
-        case .keep: await keep(&work)
-        case .checkSubject: await checkSubject(&work)
-        case .condemn(let reason): await condemn(reason, &work)
-        case .end, .release, .wait, .readAgain, .revoke, .finish: .patienceOver
-        }
     }
 
     // MARK: Reading and waiting
@@ -175,16 +145,16 @@ struct RefreshFlight: Sendable {
         let standing = row.map { SessionStanding($0, context) }
         if row?.endedAt == nil, standing == .doubted { throw .clockDoubted }
         guard let row, row.endedAt == nil, standing == .lives, row.tokens != nil else {
-            work.found = .over(row)
+            work.found = Found(row: row, live: nil)
             return .gone
         }
         let stored = try StoredTokens.open(row, context)
         guard context.providers.has(stored.provider, stored.client) else { throw .notConfigured }
         var open = OpenSession(
             row: row, stored: stored, provider: context.providers[stored.provider] as? any TokenRefreshing, kept: nil)
-        work.found = .live(open)
+        work.found = Found(row: row, live: open)
         let token = try await goal.find(in: &open, view(work))
-        work.found = .live(open)
+        work.found = Found(row: row, live: open)
         if let rest = token.rest { work.heldBackFor = rest }
         return .read(
             RefreshStateMachine.Reading(
@@ -192,28 +162,13 @@ struct RefreshFlight: Sendable {
                 isServable: token.isUsable && need == .expiring, next: goal.next(token, need, after: progress)))
     }
 
-    /// Reads the row again, at once or after waiting for another owner's claim.
-    private func look(
-        _ action: RefreshStateMachine.Action, _ work: inout Work, _ progress: RefreshStateMachine.Progress,
-        until patience: Duration
-    ) async throws(BrokerProblem) -> RefreshStateMachine.Input {
-        if action == .wait {
-            guard try await wait(&work, until: patience) else { return .patienceOver }
-        } else if work.written == nil {
-            // A damaged row may never match a claim. The pause and the patience prevent an endless loop.
-            guard context.clock.monotonic() < patience else { return .patienceOver }
-            try? await work.pause.take(context.clock)
-        }
-        return try await read(&work, progress)
-    }
-
     /// Waits for another owner's claim by polling the row; returns whether the row has changed.
     private func wait(_ work: inout Work, until patience: Duration) async throws(BrokerProblem) -> Bool {
-        if !work.hasWaited, let stored = work.live?.stored {
+        if !work.hasWaited, let stored = work.found.live?.stored {
             work.hasWaited = true
             context.events.emit(.refreshWaited(provider: stored.provider, client: stored.client))
         }
-        let version = work.row?.tokenVersion
+        let version = work.found.row?.tokenVersion
         do throws(StoreFailure) {
             let end = try await claim.wait(until: patience, &work.pause) { () async throws(StoreFailure) in
                 guard let state = try await context.store.refreshState(session) else { return false }
@@ -239,7 +194,7 @@ struct RefreshFlight: Sendable {
         let wanted = RefreshClaim(
             tokenDigest: session, tokenVersion: version, name: ClaimID(random: bytes),
             lifetime: context.settings.claimLifetime, takesOver: memory.store.isCalm(at: moment),
-            now: work.row.map(context.aliveTime) ?? context.lapseTime)
+            now: work.found.row.map(context.aliveTime) ?? context.lapseTime)
         do throws(StoreFailure) {
             var hasAskedAgain = false
             let result = try await claim.ask(wanted) { failure in
@@ -276,7 +231,7 @@ struct RefreshFlight: Sendable {
     private func request(
         _ call: RefreshCall, confirming: Bool, _ work: inout Work
     ) async -> RefreshStateMachine.Input {
-        guard let session = work.live, let turn = work.turn, await mayCall(isFirst: work.sent == nil, turn) else {
+        guard let session = work.found.live, let turn = work.turn, await mayCall(isFirst: work.sent == nil, turn) else {
             return .notSent
         }
         // A call of another kind gets an empty record, so it begins without the previous call's nonce.
@@ -285,8 +240,10 @@ struct RefreshFlight: Sendable {
         let terms = RefreshTurn(
             session: session, grant: turn.grant, deadline: turn.deadline, isConfirming: confirming,
             sending: sent.record)
+        // A flight for another API may refresh the session's own tokens first.
+        let caller: any FlightGoal = call == goal.call ? goal : OwnToken()
         do throws(RefreshCallFailure) {
-            let answer = try await goal(of: call).request(terms, view(work))
+            let answer = try await caller.request(terms, view(work))
             work.answer = answer
             if case .exchanged = answer { return .exchanged }
             return .refreshed
@@ -312,7 +269,7 @@ struct RefreshFlight: Sendable {
 
     /// The pair that the last call brought, or nil.
     private func pair(_ work: Work) -> PairInHand? {
-        guard case .tokens(let fresh, let arrivedAt, let goal) = work.answer, let session = work.live,
+        guard case .tokens(let fresh, let arrivedAt, let goal) = work.answer, let session = work.found.live,
             let grant = work.turn?.grant
         else { return nil }
         return PairInHand(
@@ -325,7 +282,7 @@ struct RefreshFlight: Sendable {
         guard let pair = pair(work) else { return .storeFailed }
         switch await pair.commit(claim) {
         case .committed(let session, let isWithheld):
-            work.found = .live(session)
+            work.found = Found(row: session.row, live: session)
             work.answerLost = false
             work.written = isWithheld ? .withheld : .whole
             wasWritten(pair.fresh, by: pair.goal, isWithheld: isWithheld, in: session, work)
@@ -334,7 +291,7 @@ struct RefreshFlight: Sendable {
             (work.answer, work.written) = (nil, .whole)
             return .superseded
         case .ended(let session):
-            work.found = .live(session)
+            work.found = Found(row: session.row, live: session)
             return .ended
         case .storeFailed: return .storeFailed
         }
@@ -342,7 +299,7 @@ struct RefreshFlight: Sendable {
 
     /// Stores the exchanged token if the claim is still this flight's own, and releases the claim in the same transaction.
     private func keep(_ work: inout Work) async -> RefreshStateMachine.Input {
-        guard let session = work.live, case .exchanged(let row) = work.answer else { return .storeFailed }
+        guard let session = work.found.live, case .exchanged(let row) = work.answer else { return .storeFailed }
         do throws(StoreFailure) {
             let version = session.row.tokenVersion
             if try await context.store.keepTargetToken(row, tokenVersion: version, of: session.row.tokens) {
@@ -382,6 +339,6 @@ struct RefreshFlight: Sendable {
     /// Puts a new pair into the outbox, to be revoked, because its session has ended (SEC-64).
     private func revoke(_ work: Work) async {
         await pair(work)?.revoke(
-            of: nil, meanwhile: BrokerProblem(.sessionEnded, with: .ended(work.row?.endReason ?? .expired)))
+            of: nil, meanwhile: BrokerProblem(.sessionEnded, with: .ended(work.found.row?.endReason ?? .expired)))
     }
 }

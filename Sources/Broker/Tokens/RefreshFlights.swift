@@ -55,14 +55,8 @@ final class RefreshFlights: Sendable {
 
 /// A refresh in progress in this process, with the callers that wait for it.
 final class SharedFlight: Sendable {
-    typealias Outcome = Result<Flown, BrokerProblem>
-
-    /// The result of a successful refresh.
-    struct Flown: Sendable {
-        let row: SessionRow
-        /// The access token for another API, if the refresh was for one.
-        var access: AccessToken?
-    }
+    /// The access token that the refresh has brought, or a problem.
+    typealias Outcome = Result<AccessToken, BrokerProblem>
 
     private struct Waiter {
         let continuation: CheckedContinuation<Outcome?, Never>

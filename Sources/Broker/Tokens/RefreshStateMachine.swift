@@ -173,7 +173,14 @@ struct RefreshStateMachine: Sendable {
         case (.calling(let confirming, let call), _): return answered(call, confirming: confirming, input)
         case (.committing(let call), _): return written(call, input)
         case (.keeping, .kept): return readAgain()
-        case (.checking, .subjectChecked(let check)): return subjectChecked(check)
+        case (.checking, .subjectChecked(.same)):
+            checkedVersion = version
+            return readAgain()
+        case (.checking, .subjectChecked(.another)):
+            state = .done
+            return .end(.subjectChanged, ifStillAt: version)
+        // Tokens are served only after their subject is known.
+        case (.checking, .subjectChecked(.unknown)): return finish(.unavailable)
         case (.condemning, .condemned(true)): return finish(.sessionEnded)
         // The version or the fence has changed, so another owner has the claim or has stored a pair. Read the row.
         case (.condemning, .condemned(false)):
@@ -291,7 +298,7 @@ struct RefreshStateMachine: Sendable {
         }
     }
 
-    // MARK: Writing and checking
+    // MARK: Writing
 
     private mutating func written(_ call: RefreshCall, _ input: Input) -> Action {
         switch input {
@@ -312,19 +319,6 @@ struct RefreshStateMachine: Sendable {
             state = .done
             return .revoke
         default: return failed(input)
-        }
-    }
-
-    private mutating func subjectChecked(_ check: SubjectCheck) -> Action {
-        switch check {
-        case .same:
-            checkedVersion = version
-            return readAgain()
-        case .another:
-            state = .done
-            return .end(.subjectChanged, ifStillAt: version)
-        // Tokens are served only after their subject is known.
-        case .unknown: return finish(.unavailable)
         }
     }
 

@@ -24,22 +24,22 @@ struct RefreshedTarget: TargetGoal, PairGoal {
 
     // MARK: Storing
 
-    /// Returns the session's tokens with the new refresh token; the session's own access token is unchanged.
-    func merged(_ pair: PairInHand) -> StoredTokens {
+    /// Returns the session's tokens with the new refresh token, and the access token for the other API.
+    ///
+    /// The session's own access token is unchanged.
+    func values(of pair: PairInHand) throws(VaultFailure) -> PairValues {
         let (row, stored) = (pair.session.row, pair.session.stored)
         var next = StoredTokens(
             provider: stored.provider, client: stored.client, tokens: stored.tokens.rotated(with: pair.fresh),
             issuedAt: stored.issuedAt, uncheckedIDToken: pair.fresh.idToken, origin: SignInOrigin(row))
         next.accessVersion = stored.accessVersion ?? row.tokenVersion
-        return next
-    }
-
-    func isWithheld(_ pair: PairInHand) -> Bool { !isBound(pair.fresh, asIn: pair.session.stored) }
-
-    func complete(_ commit: inout RefreshCommit, of pair: PairInHand) throws(VaultFailure) {
-        commit.formerTokens = pair.overwrites ? nil : pair.session.row.tokens
-        guard !isWithheld(pair), !pair.isLent else { return }
-        commit.targetToken = try sealed(
-            pair.fresh, in: pair.session, fence: pair.grant.fence, at: pair.arrivedAt, pair.context)
+        let isWithheld = isWithheld(pair.fresh, in: pair.session)
+        var target: TargetTokenRow?
+        if !isWithheld, !pair.isLent {
+            target = try sealed(
+                pair.fresh, in: pair.session, fence: pair.grant.fence, at: pair.arrivedAt, pair.context)
+        }
+        return PairValues(
+            tokens: next, isWithheld: isWithheld, formerTokens: pair.overwrites ? nil : row.tokens, targetToken: target)
     }
 }

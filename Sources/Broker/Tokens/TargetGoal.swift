@@ -31,11 +31,6 @@ extension TargetGoal {
         context.memory.targets.begins(place(session.facts.provider, session.facts.client), at: moment)
     }
 
-    func token(of flown: SharedFlight.Flown, _ context: BrokerContext) throws(BrokerProblem) -> AccessToken {
-        guard let access = flown.access else { throw BrokerProblem(.internalError) }
-        return access
-    }
-
     // MARK: Reading
 
     /// Reads the stored token for the other API.
@@ -57,7 +52,9 @@ extension TargetGoal {
     ) -> FoundToken {
         let (kept, margin) = (session.kept, flight.context.settings.refreshMargin)
         let isOurs = kept != nil && kept?.row.version == flight.grant?.fence
-        let isShown = kept.map { flight.shows($0.access.certificate, session.stored) } ?? false
+        let stored = session.stored
+        let isShown =
+            kept.map { flight.context.shows($0.access.certificate, stored.provider, stored.client) } ?? false
         let isFresh = kept.map { RefreshTiming.isFresh($0.access, flight.session, margin: margin, at: now) } ?? false
         let isUsable = kept.map { RefreshTiming.isUsable($0.access, at: now) } ?? false
         let rest = flight.isWithheld ? TargetMemory.withheld : rest
@@ -68,10 +65,10 @@ extension TargetGoal {
 
     /// Whether the session's own tokens have to be refreshed first, because their binding differs from the client's settings.
     func needsBinding(_ session: OpenSession, _ flight: FlightView) -> Bool {
-        let stored = session.stored
-        guard flight.shows(stored.tokens.certificate, stored) else { return true }
+        let (context, stored) = (flight.context, session.stored)
+        guard context.shows(stored.tokens.certificate, stored.provider, stored.client) else { return true }
         guard stored.tokens.key == nil, stored.tokens.certificate == nil else { return false }
-        let client = flight.context.providers[stored.provider]?.profile.client(stored.client)
+        let client = context.providers[stored.provider]?.profile.client(stored.client)
         return client?.senderConstraint == .dpop || client?.senderConstraint == .mtls
     }
 
@@ -92,7 +89,7 @@ extension TargetGoal {
         return .finish(found.isUsable && need == .expiring ? .useStored : .notRefreshable)
     }
 
-    func result(of session: OpenSession) -> SharedFlight.Outcome {
+    func result(of session: OpenSession, _ context: BrokerContext) -> SharedFlight.Outcome {
         // During the call, a step-up may have deleted the stored token.
         guard let kept = session.kept else {
             return .failure(
@@ -100,7 +97,7 @@ extension TargetGoal {
                     .providerUnavailable, privateDetail: "a step-up changed the session's grant during the call",
                     retryAfter: .seconds(1)))
         }
-        return .success(SharedFlight.Flown(row: session.row, access: kept.access))
+        return .success(kept.access)
     }
 
     // MARK: Requesting
@@ -139,24 +136,28 @@ extension TargetGoal {
                     detail: failure?.detail ?? ""))
         }
         if isServable, let session, let access = living(in: session, flight) {
-            return .success(SharedFlight.Flown(row: session.row, access: access))
+            return .success(access)
         }
         return .failure(BrokerProblem(.providerError, privateDetail: failure?.detail, with: .provider(word)))
     }
 
     /// Returns the stored token if it is still valid and the client still shows the certificate that the token is bound to.
     private func living(in session: OpenSession, _ flight: FlightView) -> AccessToken? {
-        guard let access = session.kept?.access, flight.shows(access.certificate, session.stored),
-            RefreshTiming.isUsable(access, at: flight.context.clock.now())
+        let (context, stored) = (flight.context, session.stored)
+        guard let access = session.kept?.access,
+            context.shows(access.certificate, stored.provider, stored.client),
+            RefreshTiming.isUsable(access, at: context.clock.now())
         else { return nil }
         return access
     }
 
     // MARK: Storing
 
-    /// Whether the answer has an access token that may be used, which is bound to a key if the session's tokens are.
-    func isBound(_ fresh: TokenSet, asIn stored: StoredTokens) -> Bool {
-        !fresh.accessToken.isEmpty && (stored.tokens.key == nil || fresh.key != nil)
+    /// Returns whether an answer's access token is left out.
+    ///
+    /// The token is used only if it is usable, and bound to a key if the session's tokens are.
+    func isWithheld(_ fresh: TokenSet, in session: OpenSession) -> Bool {
+        fresh.accessToken.isEmpty || (session.stored.tokens.key != nil && fresh.key == nil)
     }
 
     /// Seals an access token for the row that keeps it.

@@ -4,11 +4,6 @@ struct WantedTarget: Sendable {
     /// The key of the row with the session's access token for `target`.
     let key: Digest
 
-    init(_ target: TokenTarget, of session: Digest, _ vault: any Vault) {
-        self.target = target
-        key = target.key(of: session, vault)
-    }
-
     /// The goal of a refresh that brings the token.
     var goal: any FlightGoal {
         switch target.grant {

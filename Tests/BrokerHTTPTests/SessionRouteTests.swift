@@ -272,6 +272,7 @@ struct SessionRouteTests {
     func userAgents() {
         let record = RequestRecord(
             method: "GET", route: "/", status: 200, duration: .zero, requestID: "r", client: "-",
+            session: nil, failed: nil, traceID: nil, untrustedProxy: nil,
             userAgent: "a\u{1B}[31m\r\nb\u{2028}" + String(repeating: "x", count: 500), code: nil, privateDetail: nil)
         #expect(record.safeUserAgent?.utf8.count == 200)
         #expect(record.safeUserAgent?.hasPrefix("a?[31m??b?xxx") == true)

@@ -70,7 +70,7 @@ struct SessionCredentials {
     /// web children, and the web cookie for all other sessions. If both are present, the session cookie is used.
     func token() throws(BrokerProblem) -> PresentedToken? {
         if let token = try cookieOrBearer() { return PresentedToken(secret: token, isWebCookie: false) }
-        return try webCookie().map { PresentedToken(secret: $0, isWebCookie: true) }
+        return try cookie(api.cookies.webName).map { PresentedToken(secret: $0, isWebCookie: true) }
     }
 
     private func requiredToken() throws(BrokerProblem) -> PresentedToken {
@@ -83,7 +83,7 @@ struct SessionCredentials {
     /// Throws a 400 if the cookie occurs twice, or if a cookie and a bearer token differ. In both cases, an attacker may have
     /// planted one of the two values.
     func cookieOrBearer() throws(BrokerProblem) -> Secret? {
-        let cookie = try sessionCookie()
+        let cookie = try cookie(api.cookies.sessionName)
         guard !call.fields.authorization.isEmpty else { return cookie }
         guard call.fields.authorization.count == 1, let value = call.fields.authorization.first else {
             throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("Authorization", .duplicate)]))
@@ -99,12 +99,6 @@ struct SessionCredentials {
     }
 
     // MARK: Cookies
-
-    /// Returns the session cookie's value.
-    func sessionCookie() throws(BrokerProblem) -> Secret? { try cookie(api.cookies.sessionName) }
-
-    /// Returns the value of a web child's cookie.
-    func webCookie() throws(BrokerProblem) -> Secret? { try cookie(api.cookies.webName) }
 
     /// Returns the login token, from the body or else from the cookie.
     func loginToken(body: Secret?) throws(BrokerProblem) -> Secret? {

@@ -28,32 +28,11 @@ package struct RequestRecord: Sendable {
     /// All clients behind this peer count as one client.
     package let untrustedProxy: String?
     /// The `User-Agent` as the client sent it; `safeUserAgent` makes it safe for the log.
-    private let userAgent: String?
+    let userAgent: String?
     /// The problem's code if the request was refused.
     package let code: ProblemCode?
     /// The private detail of a refusal, made of the broker's own words and only for the log.
     package let privateDetail: String?
-
-    init(
-        method: String, route: String, status: Int, duration: Duration, requestID: String, client: String,
-        session: SessionHandle? = nil, failed: FailedCallee? = nil, traceID: String? = nil,
-        untrustedProxy: String? = nil, userAgent: String?,
-        code: ProblemCode?, privateDetail: String?
-    ) {
-        self.session = session
-        self.failed = failed
-        self.traceID = traceID
-        self.untrustedProxy = untrustedProxy
-        self.method = method
-        self.route = route
-        self.status = status
-        self.duration = duration
-        self.requestID = requestID
-        self.client = client
-        self.userAgent = userAgent
-        self.code = code
-        self.privateDetail = privateDetail
-    }
 
     /// The user agent for the log (SEC-115): printable ASCII, with `?` for other characters, at most 200 characters.
     package var safeUserAgent: String? {

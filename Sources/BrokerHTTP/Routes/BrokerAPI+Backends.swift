@@ -90,8 +90,9 @@ extension BrokerAPI {
         func token(_ secret: Secret, isWeb: Bool = false, isFromApp: Bool = true) -> ForwardedToken {
             ForwardedToken(token: PresentedToken(secret: secret, isWebCookie: isWeb), isFromApp: isFromApp)
         }
-        if let app = try credentials(call).sessionCookie() { return token(app) }
-        if let web = try credentials(call).webCookie() { return token(web, isWeb: true) }
+        let credentials = credentials(call)
+        if let app = try credentials.cookie(cookies.sessionName) { return token(app) }
+        if let web = try credentials.cookie(cookies.webName) { return token(web, isWeb: true) }
         guard call.fields.sessions.count <= 1 else {
             throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("X-Coatcheck-Session", .duplicate)]))
         }
@@ -232,7 +233,7 @@ extension BrokerAPI {
     /// Unknown fields are refused. Otherwise, a request with a misspelt target would get the session's own token (decision
     /// 9).
     @Sendable func exchangeToken(_ call: Call) async throws(BrokerProblem) -> Answer {
-        var form = try form(call, repeatable: AskedTarget.repeatable)
+        var form = try RequestForm(parsing: call.body, repeatable: AskedTarget.repeatable)
         let backend = try backend(call, for: .token, in: &form)
         let grant = form.visible("grant_type", required: true, maximum: 128)
         if let grant, grant != Self.exchangeGrant {

@@ -57,7 +57,7 @@ extension BrokerAPI {
         let ticket = ticket(of: call)
         let credentials = credentials(call)
         let verifier = try credentials.cookie(cookies.handoverName)
-        let held = try [credentials.sessionCookie(), credentials.webCookie()].compactMap { $0 }
+        let held = try [credentials.cookie(cookies.sessionName), credentials.cookie(cookies.webName)].compactMap { $0 }
         let done: HandedOver
         do throws(BrokerProblem) {
             done = try await charge(call).forWrongTokens { () async throws(BrokerProblem) in

@@ -39,11 +39,6 @@ extension BrokerAPI {
         try RequestObject(parsing: call.body, maximumBytes: configuration.limits.body)
     }
 
-    /// Returns the request's form, whose fields must all be well formed.
-    func form(_ call: Call, repeatable: String) throws(BrokerProblem) -> RequestForm {
-        try RequestForm(parsing: call.body, repeatable: repeatable)
-    }
-
     /// Returns the request's form, for the fields that its route knows.
     func form(_ call: Call, for names: FormNames) throws(BrokerProblem) -> RequestForm {
         try RequestForm(parsing: call.body, for: names)

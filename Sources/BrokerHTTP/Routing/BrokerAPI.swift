@@ -19,6 +19,9 @@ final class BrokerAPI: Sendable {
     let constants: ConstantBodies
     /// The work in progress on all listeners.
     let load: ServerLoad
+    /// The charge for checking the proofs that an authenticated backend sends; it counts for no address, but for the
+    /// session.
+    let backendProofCharge: ProofCharge
     private let ledger: ChargeLedger
 
     init(
@@ -37,7 +40,9 @@ final class BrokerAPI: Sendable {
         cookies = CookieWriter(configuration, isSecure: name.isSecure, now: clock.now)
         rules = ListenerRules(configuration, name: name, cookies: cookies, kind: listener)
         constants = ConstantBodies(configuration, profiles: useCases.profiles)
-        self.ledger = ledger ?? ChargeLedger(configuration.limits.charges, monotonic: clock.monotonic)
+        let ledger = ledger ?? ChargeLedger(configuration.limits.charges, monotonic: clock.monotonic)
+        self.ledger = ledger
+        backendProofCharge = ProofCharge(ofBackendIn: ledger)
     }
 
     /// Returns the charge of a request (SEC-119, SEC-121).
@@ -51,8 +56,4 @@ final class BrokerAPI: Sendable {
         }
         return Charge(rules.client(of: call).address.map(configuration.translators.client), in: ledger)
     }
-
-    /// The charge for checking the proofs that an authenticated backend sends; it counts for no address, but for the
-    /// session.
-    var backendProofCharge: ProofCharge { ProofCharge(ofBackendIn: ledger) }
 }

@@ -11,7 +11,7 @@ package import NIOCore
 ///
 /// The responder is a class, because each request fetches it from the running configuration. Copying a struct would retain
 /// and release some twenty references.
-package final class BrokerResponder: WireService {
+package final class BrokerResponder: Sendable {
     /// All routes, for the test that compares them with openapi.yaml.
     package let routes: [Route]
     private let table: RouteTable
@@ -65,13 +65,6 @@ package final class BrokerResponder: WireService {
 
     /// The status that nginx and others log if the client hung up before the answer; it is never sent.
     private static let clientClosedRequest = 499
-
-    /// Serves a request of a connection.
-    package func respond(
-        to request: HTTPRequest, body: RequestBody, of connection: ClientConnection
-    ) async -> Answer {
-        await respond(to: request, body: body, on: connection.eventLoop, of: connection)
-    }
 
     package func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer {
         framing.answer(refusal, connection)

@@ -9,6 +9,8 @@ import NIOCore
 /// references.
 final class Call: Sendable {
     let request: HTTPRequest
+    /// Whether this is a HEAD request, which is answered like a GET but with an empty body.
+    let isHead: Bool
     /// The request's body as it arrives; it can be read once.
     let stream: RequestBody
     let fields: RequestFields
@@ -31,6 +33,7 @@ final class Call: Sendable {
         eventLoop: any EventLoop
     ) {
         self.request = request
+        isHead = request.method == .head
         self.stream = stream
         self.requestID = requestID
         self.connection = connection
@@ -50,6 +53,7 @@ final class Call: Sendable {
 
     private init(_ call: Call, _ parameters: [Substring], _ body: [UInt8]) {
         request = call.request
+        isHead = call.isHead
         stream = call.stream
         fields = call.fields
         path = call.path
@@ -74,7 +78,4 @@ final class Call: Sendable {
         }
         return name
     }
-
-    /// Whether this is a HEAD request, which is answered like a GET but with an empty body.
-    var isHead: Bool { request.method == .head }
 }

@@ -10,12 +10,18 @@ struct ListenerRules: Sendable {
     private let managementName: ManagementName
     private let cookies: CookieWriter
     private let kind: ListenerName
+    /// Whether answers require browsers to use https from then on.
+    ///
+    /// Only the public listener's answers require it. Backends pass answers on under their own host names, and operators use
+    /// addresses, so the broker must not decide for them.
+    let hasStrictTransport: Bool
 
     init(_ configuration: HTTPConfiguration, name: PublicName, cookies: CookieWriter, kind: ListenerName) {
         self.configuration = configuration
         self.name = name
         self.cookies = cookies
         self.kind = kind
+        hasStrictTransport = kind == .public && name.isSecure
         managementName = ManagementName(configuration.managementHosts)
     }
 
@@ -23,12 +29,6 @@ struct ListenerRules: Sendable {
     ///
     /// On the public listener, the peer may be a proxy that all clients use, so its address identifies no backend.
     var takesPeersAsBackends: Bool { kind == .backend }
-
-    /// Whether answers require browsers to use https from then on.
-    ///
-    /// Only the public listener's answers require it. Backends pass answers on under their own host names, and operators use
-    /// addresses, so the broker must not decide for them.
-    var hasStrictTransport: Bool { kind == .public && name.isSecure }
 
     /// The paths of the management listener's health probes.
     private static let healthPaths: Set<String> = ["/livez", "/readyz"]

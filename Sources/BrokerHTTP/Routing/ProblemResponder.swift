@@ -250,7 +250,8 @@ struct FramingProblems: Sendable {
         log.record(
             RequestRecord(
                 method: "-", route: "-", status: problem.code.status, duration: .zero, requestID: id,
-                client: connection.peerText, userAgent: nil, code: problem.code, privateDetail: nil))
+                client: connection.peerText, session: nil, failed: nil, traceID: nil, untrustedProxy: nil,
+                userAgent: nil, code: problem.code, privateDetail: nil))
         return Answer(
             .init(code: problem.code.status), fields,
             body: .whole(ByteBuffer(bytes: ProblemBody.bytes(problem, requestID: id))))

@@ -13,7 +13,8 @@ struct CurrentService: WireService {
     }
 
     func respond(to request: HTTPRequest, body: RequestBody, of connection: ClientConnection) async -> Answer {
-        await responder(running.current).respond(to: request, body: body, of: connection)
+        await responder(running.current).respond(
+            to: request, body: body, on: connection.eventLoop, of: connection)
     }
 
     func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer {

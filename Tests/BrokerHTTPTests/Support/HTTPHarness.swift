@@ -202,12 +202,27 @@ struct HTTPHarness: Sendable {
         settings.terms = { terms }
         settings.ledger = PeerLedger(configuration)
         let server = try await HTTPServer.start(
-            responder, settings, on: ListeningSocket(host: "127.0.0.1", port: 0))
+            ResponderService(responder: responder), settings, on: ListeningSocket(host: "127.0.0.1", port: 0))
         let result: Result<Value, any Error>
         do { result = .success(try await body(server.port)) } catch { result = .failure(error) }
         await server.drain()
         return try result.get()
     }
+}
+
+/// Serves a listener's requests with one responder.
+private struct ResponderService: WireService {
+    let responder: BrokerResponder
+
+    func respond(to request: HTTPRequest, body: RequestBody, of connection: ClientConnection) async -> Answer {
+        await responder.respond(to: request, body: body, on: connection.eventLoop, of: connection)
+    }
+
+    func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer {
+        responder.refuse(refusal, on: connection)
+    }
+
+    func answersWithoutHost(_ target: String) -> Bool { responder.answersWithoutHost(target) }
 }
 
 /// Keeps a streamed body.

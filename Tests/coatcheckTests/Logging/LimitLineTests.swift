@@ -27,7 +27,8 @@ struct LimitLineTests {
     private func record(_ client: String, _ code: ProblemCode?, proxy: String? = nil) -> RequestRecord {
         RequestRecord(
             method: "POST", route: "/v1/logins", status: code?.status ?? 200, duration: .zero, requestID: "req_1",
-            client: client, untrustedProxy: proxy, userAgent: nil, code: code, privateDetail: code.map { _ in "login" })
+            client: client, session: nil, failed: nil, traceID: nil, untrustedProxy: proxy, userAgent: nil, code: code,
+            privateDetail: code.map { _ in "login" })
     }
 
     @Test(
@@ -66,7 +67,8 @@ struct LimitLineTests {
             log.record(
                 RequestRecord(
                     method: "GET", route: "/v1/relay/{upstream}/{path}", status: 502, duration: .zero,
-                    requestID: "req_1", client: "192.0.2.1", failed: failed, untrustedProxy: nil, userAgent: nil,
+                    requestID: "req_1", client: "192.0.2.1", session: nil, failed: failed, traceID: nil,
+                    untrustedProxy: nil, userAgent: nil,
                     code: .upstreamError, privateDetail: "the connection: lost"))
             return lines.take().joined()
         }
@@ -157,7 +159,8 @@ struct LimitLineTests {
             log.record(
                 RequestRecord(
                     method: method, route: "/v1/session", status: 405, duration: .zero, requestID: "req_1",
-                    client: "192.0.2.1", untrustedProxy: nil, userAgent: nil, code: nil, privateDetail: nil))
+                    client: "192.0.2.1", session: nil, failed: nil, traceID: nil, untrustedProxy: nil, userAgent: nil,
+                    code: nil, privateDetail: nil))
         }
         #expect(metrics.seriesCount(of: "coatcheck_http_requests_total") == 8)
         let text = metrics.text()

@@ -3,9 +3,9 @@
 /// The machine is free of I/O and clocks: events go in, effects come out (`docs/decisions/0008`). Only this type decides
 /// whether the connection is ending. Requests are served one after the other, and input that arrives before its turn waits in
 /// the handler. Times are nanoseconds of a monotonic clock.
-package struct ServerConnection: Sendable, Equatable {
+struct ServerConnection: Sendable, Equatable {
     /// The connection's stage on the way to its end.
-    package enum Phase: Sendable, Equatable {
+    enum Phase: Sendable, Equatable {
         /// The connection may serve further requests.
         case open
         /// The current request is the last.
@@ -25,41 +25,39 @@ package struct ServerConnection: Sendable, Equatable {
     }
 
     /// The results of the framing rules for a request's head.
-    package struct Head: Sendable, Equatable {
+    struct Head: Sendable, Equatable {
         /// The minor version of HTTP/1: 0 or 1.
-        package var minorVersion = 1
+        var minorVersion = 1
         /// Whether the method is HEAD, so that the answer has no body.
-        package var isHead = false
+        var isHead = false
         /// Whether the method is safe (RFC 9110 section 9.2.1), so that the client may repeat the request if the answer is
         /// lost.
-        package var isSafe = true
+        var isSafe = true
         /// Whether a body follows the head.
-        package var hasBody = false
+        var hasBody = false
         /// The number of the body's bytes; nil for a chunked body, or without a body.
-        package var bodyLength: Int?
+        var bodyLength: Int?
         /// Whether the method is not safe, and the whole body arrived together with the head.
         ///
         /// If so, the service receives the body as a whole.
-        package var isBodyHere = false
+        var isBodyHere = false
         /// Whether the client waits for `100 Continue` before it sends the body.
-        package var expectsContinue = false
+        var expectsContinue = false
         /// Whether the connection must close after this request.
-        package var closes = false
-
-        package init() {}
+        var closes = false
     }
 
     /// The properties that determine an answer's head and body.
-    package struct AnswerFraming: Sendable, Equatable {
-        package var minorVersion = 1
+    struct AnswerFraming: Sendable, Equatable {
+        var minorVersion = 1
         /// Whether the head has `Connection: close`.
-        package var saysClose = false
+        var saysClose = false
         /// Whether the request was HEAD, so that the answer is only a head.
-        package var isHead = false
+        var isHead = false
     }
 
     /// An event of the connection.
-    package enum Event: Sendable, Equatable {
+    enum Event: Sendable, Equatable {
         /// A well-formed head arrived.
         case head(Head)
         /// A piece of the body arrived.
@@ -97,36 +95,35 @@ package struct ServerConnection: Sendable, Equatable {
     }
 
     /// The effects that an event requires.
-    package struct Effects: OptionSet, Sendable {
-        package let rawValue: UInt16
-        package init(rawValue: UInt16) { self.rawValue = rawValue }
+    struct Effects: OptionSet, Sendable {
+        let rawValue: UInt16
 
         /// Start the service on the current request.
-        package static let serve = Effects(rawValue: 1)
+        static let serve = Effects(rawValue: 1)
         /// Give the piece of the body to its reader.
-        package static let deliver = Effects(rawValue: 1 << 1)
+        static let deliver = Effects(rawValue: 1 << 1)
         /// Notify the body's reader that the body is complete.
-        package static let endBody = Effects(rawValue: 1 << 2)
+        static let endBody = Effects(rawValue: 1 << 2)
         /// Notify the body's reader that the body is incomplete.
-        package static let failBody = Effects(rawValue: 1 << 3)
+        static let failBody = Effects(rawValue: 1 << 3)
         /// Send `100 Continue`.
-        package static let sendContinue = Effects(rawValue: 1 << 4)
+        static let sendContinue = Effects(rawValue: 1 << 4)
         /// Send the complete answer to the refused input (`refusal`).
-        package static let refuse = Effects(rawValue: 1 << 5)
+        static let refuse = Effects(rawValue: 1 << 5)
         /// Process the next request if one has arrived; otherwise continue to read.
-        package static let next = Effects(rawValue: 1 << 6)
+        static let next = Effects(rawValue: 1 << 6)
         /// Run the actions that were registered with `whenGone`, because the client has closed its sending side.
-        package static let halfClosed = Effects(rawValue: 1 << 7)
+        static let halfClosed = Effects(rawValue: 1 << 7)
         /// Cancel the work that is useless without the client.
-        package static let cancel = Effects(rawValue: 1 << 8)
+        static let cancel = Effects(rawValue: 1 << 8)
         /// Close the output after all bytes are sent; discard further input.
-        package static let closeOutput = Effects(rawValue: 1 << 9)
+        static let closeOutput = Effects(rawValue: 1 << 9)
         /// Close the connection.
-        package static let close = Effects(rawValue: 1 << 10)
+        static let close = Effects(rawValue: 1 << 10)
         /// Close the connection with a reset, so that the client does not treat the sent bytes as a complete answer.
-        package static let reset = Effects(rawValue: 1 << 11)
+        static let reset = Effects(rawValue: 1 << 11)
         /// Compute the time of the next check again, because a deadline may now be earlier.
-        package static let reschedule = Effects(rawValue: 1 << 12)
+        static let reschedule = Effects(rawValue: 1 << 12)
     }
 
     /// The state of the current request's body; `gathering` means that the request is served when the whole body has arrived.
@@ -152,11 +149,11 @@ package struct ServerConnection: Sendable, Equatable {
 
     /// The connection's time limits, in nanoseconds.
     private let limits: ConnectionTimes
-    package private(set) var phase = Phase.open
+    private(set) var phase = Phase.open
     /// The reason why the input was refused, for the effect `refuse`.
-    package private(set) var refusal = FramingRefusal.malformed
+    private(set) var refusal = FramingRefusal.malformed
     /// The properties of the answer that began last.
-    package private(set) var framing = AnswerFraming()
+    private(set) var framing = AnswerFraming()
     private var exchange: Exchange?
     private var isWritable = true
     private var isBodyWanted = true
@@ -176,7 +173,7 @@ package struct ServerConnection: Sendable, Equatable {
     private var reading: Reading?
 
     /// Creates a connection that was accepted at `now`.
-    package init(limits: ConnectionTimes, now: Int64) {
+    init(limits: ConnectionTimes, now: Int64) {
         self.limits = limits
         lastActive = now
         firstRequest = now + limits.firstRequest
@@ -187,38 +184,38 @@ package struct ServerConnection: Sendable, Equatable {
     /// Whether the connection processes an arrived part now.
     ///
     /// Otherwise, the part waits in the handler.
-    package var takesPart: Bool {
+    var takesPart: Bool {
         guard let exchange else { return phase == .open && isWritable }
         return !exchange.isServed || exchange.body == .receiving
     }
 
     /// Whether the handler may read and decode more input.
-    package var takesInput: Bool {
+    var takesInput: Bool {
         guard let exchange else { return phase == .open && isWritable }
         guard exchange.isServed else { return !discardsInput }
         return exchange.body == .receiving && isBodyWanted
     }
 
     /// Whether the connection discards further input.
-    package var discardsInput: Bool { phase != .open && phase != .lastRequest }
+    var discardsInput: Bool { phase != .open && phase != .lastRequest }
 
     /// Whether a request is being served.
-    package var isServing: Bool { exchange?.isServed ?? false }
+    var isServing: Bool { exchange?.isServed ?? false }
 
     /// Whether a request's body is still being received.
-    package var isBodyOpen: Bool { exchange?.body == .receiving || isGathering }
+    var isBodyOpen: Bool { exchange?.body == .receiving || exchange?.body == .gathering }
 
     /// Whether the body that is being received will be served as a whole.
-    package var isGathering: Bool { exchange?.body == .gathering }
+    var isGathering: Bool { exchange?.body == .gathering }
 
     /// Whether an answer has begun and not ended.
-    package var isAnswering: Bool { exchange?.isAnswering ?? false }
+    var isAnswering: Bool { exchange?.isAnswering ?? false }
 
     /// Stores whether the body's reader wants more.
-    package mutating func wantsBody(_ wanted: Bool) { isBodyWanted = wanted }
+    mutating func wantsBody(_ wanted: Bool) { isBodyWanted = wanted }
 
     /// Discards the request's body, and makes this request the connection's last.
-    package mutating func dropBody() {
+    mutating func dropBody() {
         guard exchange != nil, phase == .open || phase == .lastRequest else { return }
         phase = .lastRequest
         dropsBody = true
@@ -227,7 +224,7 @@ package struct ServerConnection: Sendable, Equatable {
     // MARK: Events
 
     /// Handles an event at `now` and returns its effects.
-    package mutating func handle(_ event: Event, at now: Int64) -> Effects {
+    mutating func handle(_ event: Event, at now: Int64) -> Effects {
         switch event {
         case .head(let head): return begin(head, at: now)
         case .body:
@@ -384,7 +381,7 @@ package struct ServerConnection: Sendable, Equatable {
     // MARK: Deadlines
 
     /// The time of the next check of the deadlines; nil if the connection waits only for the broker.
-    package var deadline: Int64? {
+    var deadline: Int64? {
         switch phase {
         case .closed: return nil
         case .lingering: return since + (dropsBody ? limits.lingerOfDroppedBody : limits.linger)
@@ -407,7 +404,7 @@ package struct ServerConnection: Sendable, Equatable {
     /// Checks the deadlines at `now`.
     ///
     /// `taken` is the number of bytes that the client has taken so far. `pending` is true if output is unsent.
-    package mutating func checkDeadlines(at now: Int64, taken: Int, pending: Bool) -> Effects {
+    mutating func checkDeadlines(at now: Int64, taken: Int, pending: Bool) -> Effects {
         guard let deadline, deadline <= now else { return [] }
         if phase == .lingering { return end(.close) }
         if var reading {

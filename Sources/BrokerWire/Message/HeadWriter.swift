@@ -15,8 +15,6 @@ struct HeadWriter {
     /// The number of the head's bytes that were written into the memory.
     private var written = 0
 
-    private init(_ memory: UnsafeMutableRawBufferPointer) { self.memory = memory }
-
     /// Returns a buffer with the head that `write` produces, and free space for `more` bytes behind it.
     static func buffer(more: Int, _ write: (inout HeadWriter) -> Void) -> ByteBuffer {
         let (buffer, size) = buffer(room: room, more: more, write)
@@ -29,7 +27,7 @@ struct HeadWriter {
         var buffer = ByteBufferAllocator().buffer(capacity: room + more)
         var size = 0
         buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: room) { memory in
-            var writer = HeadWriter(UnsafeMutableRawBufferPointer(rebasing: memory[..<room]))
+            var writer = HeadWriter(memory: UnsafeMutableRawBufferPointer(rebasing: memory[..<room]))
             write(&writer)
             size = writer.count
             return writer.written

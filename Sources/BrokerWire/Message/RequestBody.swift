@@ -73,15 +73,9 @@ package struct RequestBody: AsyncSequence, Sendable {
 
     /// Reads the body piece by piece.
     package struct AsyncIterator: AsyncIteratorProtocol {
-        private let base: Base.AsyncIterator?
-        private let end: BodyEnd?
-        private var whole: ByteBuffer?
-
-        init(base: Base.AsyncIterator?, end: BodyEnd?, whole: ByteBuffer?) {
-            self.base = base
-            self.end = end
-            self.whole = whole
-        }
+        fileprivate let base: Base.AsyncIterator?
+        fileprivate let end: BodyEnd?
+        fileprivate var whole: ByteBuffer?
 
         @concurrent package mutating func next() async throws -> ByteBuffer? {
             let chunk: ByteBuffer?

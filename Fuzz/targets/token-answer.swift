@@ -39,7 +39,9 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let parser = TokenAnswer(settings: settings, scopeSeparator: " ", keepsRefreshToken: true)
     let now = WallTime(seconds: 1_760_000_000)
     guard let tokens = try? parser.parse(answer, now: now) else { return 0 }
-    precondition(answer.isSuccess && TokenAnswer.isTokenText(tokens.accessToken.reveal()))
+    let token = tokens.accessToken.reveal().utf8
+    precondition(answer.isSuccess && (1...TokenAnswer.maximumTokenBytes).contains(token.count))
+    precondition(token.allSatisfy { (0x21...0x7E).contains($0) })
     for end in [tokens.expiresAt, tokens.refreshExpiresAt] {
         if let end { precondition(end > now && end <= now.advanced(by: .seconds(Lifetime.longest))) }
     }

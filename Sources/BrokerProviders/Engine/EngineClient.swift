@@ -3,6 +3,8 @@ import Broker
 /// A client with the settings and connections that the engine needs.
 struct EngineClient: Sendable {
     let settings: ClientSettings
+    let profile: ClientProfile
+    let wire: WireSettings
     let authenticator: ClientAuthenticator
     /// The configured endpoint for revoking the client's grants.
     let revocation: EndpointURL?
@@ -12,8 +14,6 @@ struct EngineClient: Sendable {
     var caller: ProviderCaller
     /// The certificate that the client's calls show.
     var certificate: ClientCertificate? { caller.shown?.certificate }
-    var profile: ClientProfile { settings.profile }
-    var wire: WireSettings { settings.wire }
 
     /// Throws `retryable` if an answer refuses the certificate.
     ///

@@ -290,9 +290,9 @@ struct MetadataFetcher: Sendable {
     ///
     /// The metadata of an issuer on the Internet must not direct calls to this machine or its network (SEC-24).
     static func allows(_ endpoint: EndpointURL, from issuer: EndpointURL, allowPrivate: Bool) -> Bool {
-        if issuer.isLoopback || allowPrivate { return true }
+        if issuer.base.isLoopback || allowPrivate { return true }
         let address = endpoint.base.host.flatMap { IPAddress(urlHost: $0) }
-        return !endpoint.isLoopback && address?.isPublic != false
+        return !endpoint.base.isLoopback && address?.isPublic != false
     }
 
     static func openIDLocation(_ issuer: EndpointURL) -> EndpointURL? {

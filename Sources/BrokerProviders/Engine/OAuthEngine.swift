@@ -51,7 +51,7 @@ package struct OAuthEngine: Sendable {
                 (
                     client.profile.name,
                     EngineClient(
-                        settings: client,
+                        settings: client, profile: client.profile, wire: client.wire,
                         authenticator: try ClientAuthenticator(
                             client, clock: environment.clock, random: environment.random),
                         revocation: settings.endpoints.revocation(of: client.clientID),

@@ -37,26 +37,22 @@ struct TokenAnswer: Sendable {
         return tokens
     }
 
-    /// Parses the answer to a refresh with a target.
-    ///
-    /// If only the refresh token is usable, it is returned with an empty access token, because it may be the only valid
-    /// refresh token. The set's `refusal` then has the reason.
-    func rotated(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
-        var tokens = try read(answer, now: now)
-        guard let refusal = tokens.refusal else { return tokens }
-        guard tokens.refreshToken != nil else { throw .unusable(detail: refusal) }
-        tokens.accessToken = Secret("")
-        tokens.expiresAt = nil
-        return tokens
-    }
-
     /// Parses the answer to a refresh; `target` is nil for the session's own token.
+    ///
+    /// If only the refresh token of an answer for a target is usable, it is returned with an empty access token, because it
+    /// may be the only valid refresh token. The set's `refusal` then has the reason.
     func refreshed(
         _ answer: ProviderAnswer, _ target: TokenTarget?, now: WallTime
     ) throws(ProviderFailure) -> TokenSet {
         var parser = self
         parser.isRefresh = true
-        return target == nil ? try parser.parse(answer, now: now) : try parser.rotated(answer, now: now)
+        guard target != nil else { return try parser.parse(answer, now: now) }
+        var tokens = try parser.read(answer, now: now)
+        guard let refusal = tokens.refusal else { return tokens }
+        guard tokens.refreshToken != nil else { throw .unusable(detail: refusal) }
+        tokens.accessToken = Secret("")
+        tokens.expiresAt = nil
+        return tokens
     }
 
     /// Reads an answer; if its tokens are unusable, the set's `refusal` has the reason.
@@ -133,9 +129,8 @@ struct TokenAnswer: Sendable {
         var refusal: String?
         func refuse(_ reason: String) { refusal = refusal ?? "token answer: " + reason }
         let access = member("access_token")?.string ?? ""
-        if let fault = Self.fault(of: access, maximumBytes: Self.maximumTokenBytes) {
-            refuse("no usable access token: \(fault)")
-        }
+        let accessFault = Self.fault(of: access, maximumBytes: Self.maximumTokenBytes)
+        if let accessFault { refuse("no usable access token: \(accessFault)") }
         let isBound = binding != .none && member("token_type")?.string?.lowercased() == "dpop"
         if let type = member("token_type"), !isBound, binding != .demanded {
             let text = type.string?.lowercased()
@@ -159,7 +154,7 @@ struct TokenAnswer: Sendable {
         let idToken = token("id_token", maximumBytes: Self.maximumIDTokenBytes)
         let expiry = Lifetime.end(object[settings.expiresField], unit: settings.expiresUnit, now: now)
         var tokens = TokenSet(
-            credential: isBound ? .dpop : .bearer, accessToken: Secret(Self.isTokenText(access) ? access : ""),
+            credential: isBound ? .dpop : .bearer, accessToken: Secret(accessFault == nil ? access : ""),
             refreshToken: keepsRefreshToken ? refresh : nil, idToken: idToken,
             scope: scope(member("scope")),
             expiresAt: expiry ?? settings.defaultLifetime.map { now.advanced(by: $0) },
@@ -190,12 +185,10 @@ struct TokenAnswer: Sendable {
         }
     }
 
-    /// Returns whether a text can be an access token: visible ASCII (RFC 6749 section A.12) without the space.
-    ///
-    /// Providers ignore RFC 6750's narrower alphabet (decision 80).
-    static func isTokenText(_ text: String) -> Bool { fault(of: text, maximumBytes: maximumTokenBytes) == nil }
-
     /// Returns the fault in a token's text; nil if there is none.
+    ///
+    /// A token is visible ASCII (RFC 6749 section A.12) without the space. Providers ignore RFC 6750's narrower alphabet
+    /// (decision 80).
     private static func fault(of text: String, maximumBytes: Int) -> String? {
         if text.isEmpty { return "it is missing, empty or no text" }
         if text.utf8.count > maximumBytes { return "it is over \(maximumBytes) bytes" }

@@ -26,9 +26,6 @@ package struct EndpointURL: Sendable, Hashable {
         self.query = query
     }
 
-    /// Whether the host is loopback.
-    var isLoopback: Bool { base.isLoopback }
-
     /// The URL with its final slash removed, so that paths can be appended.
     package var withoutSlash: EndpointURL {
         text.hasSuffix("/") ? EndpointURL(String(text.dropLast())) ?? self : self

@@ -76,7 +76,7 @@ package final class ProviderHTTP: Sendable {
         // call may have the last reference.
         defer { withExtendedLifetime(clients) {} }
         let policy: AddressPolicy =
-            request.url.isLoopback ? .loopbackOnly : internalAddresses || allowsPrivate ? .any : .publicOnly
+            request.url.base.isLoopback ? .loopbackOnly : internalAddresses || allowsPrivate ? .any : .publicOnly
         guard let client = clients[request.connection, policy] else { throw .notSent(detail: "no client") }
         try limiter.begin()
         let mark = SentMark()

@@ -15,7 +15,7 @@ struct ProviderTime: Sendable {
 
     /// Creates the source for an address; an address on plain http or loopback is never asked.
     init(_ url: EndpointURL?, _ settings: ProviderSettings, _ http: ProviderHTTP) {
-        self.url = url.flatMap { $0.base.scheme == "https" && !$0.isLoopback ? $0 : nil }
+        self.url = url.flatMap { $0.base.scheme == "https" && !$0.base.isLoopback ? $0 : nil }
         self.http = http
         trust = settings.trust
         allowsPrivate = settings.allowPrivate

@@ -1,18 +1,14 @@
 /// Elements with names: the types of a statement's parameters, or the values for them.
 ///
 /// It is written as a dictionary literal, keeps the order of the literal, and several can be joined with `+`.
-struct Named<Element: Sendable>: ExpressibleByDictionaryLiteral, Sendable {
+struct Named<Element: Sendable>: Sendable {
     /// The names and elements in their order.
     let pairs: [(String, Element)]
-
-    init(dictionaryLiteral pairs: (String, Element)...) { self.pairs = pairs }
-
-    private init(_ pairs: [(String, Element)]) { self.pairs = pairs }
 
     var names: [String] { pairs.map { name, _ in name } }
     var elements: [Element] { pairs.map { _, element in element } }
 
-    static func + (first: Self, second: Self) -> Self { Self(first.pairs + second.pairs) }
+    static func + (first: Self, second: Self) -> Self { Self(pairs: first.pairs + second.pairs) }
 
     /// Returns the elements in the order of `names`; throws unless each name has exactly one element.
     func ordered(by names: [String]) throws(StatementFault) -> Self {
@@ -25,7 +21,7 @@ struct Named<Element: Sendable>: ExpressibleByDictionaryLiteral, Sendable {
         }
         for (own, _) in pairs where !names.contains(own) { throw .surplus(own) }
         if let repeated = repeatedName { throw .repeated(repeated) }
-        return Self(ordered)
+        return Self(pairs: ordered)
     }
 
     private func isOrdered(by names: [String]) -> Bool {
@@ -39,4 +35,8 @@ struct Named<Element: Sendable>: ExpressibleByDictionaryLiteral, Sendable {
         var seen: Set<String> = []
         return names.first { !seen.insert($0).inserted }
     }
+}
+
+extension Named: ExpressibleByDictionaryLiteral {
+    init(dictionaryLiteral pairs: (String, Element)...) { self.init(pairs: pairs) }
 }

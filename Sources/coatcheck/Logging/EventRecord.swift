@@ -107,7 +107,10 @@ extension EventRecord {
         session: SessionHandle? = nil, _ further: [(String, String)] = []
     ) -> EventRecord {
         let handle = session.map { [("session", $0.text)] } ?? []
-        return logged(level, message, Self.members(provider, client) + handle + further)
+        var record = self
+        record.line = Line(
+            level: level, message: message, members: Self.members(provider, client) + handle + further)
+        return record
     }
 
     private static func members(_ provider: ProviderName?, _ client: ClientName?) -> [(String, String)] {

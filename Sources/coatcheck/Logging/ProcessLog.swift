@@ -24,15 +24,12 @@ struct ProcessLog: Sendable {
         "streams", "took_ms", "away_ms",
     ]
 
-    /// Returns whether lines of this level are written.
-    func takes(_ level: LogSettings.Level) -> Bool { threshold.takes(level) }
-
     /// Writes a line.
     ///
     /// A line about a request has the request's and the trace's ids. Members are the broker's own words, or values from a fixed
     /// set. They must not contain a secret.
     func write(_ level: LogSettings.Level, _ message: String, _ members: [(String, String)] = []) {
-        guard takes(level) else { return }
+        guard threshold.takes(level) else { return }
         var line = LogLine(now(), level: level.rawValue, message: message)
         for (name, value) in members {
             if Self.numbers.contains(name), let number = Int(value) {

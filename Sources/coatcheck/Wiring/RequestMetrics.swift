@@ -102,7 +102,7 @@ struct RequestMetrics: Sendable {
 
     private func write(_ record: RequestRecord, _ members: LogMembers) {
         let level: LogSettings.Level = record.status >= 500 ? .warning : listener == "management" ? .debug : .info
-        guard log.takes(level) else { return }
+        guard log.threshold.takes(level) else { return }
         var line = LogLine(log.now(), level: level.rawValue, message: "request")
         line.add("request_id", record.requestID)
         line.add(members)

@@ -262,7 +262,7 @@ package struct ResumeSession: Sendable {
         do {
             facts = try SessionFacts.open(row, context.vault)
         } catch { throw wasChanged(row, .session, error) }
-        // The session is kept even if its provider or client is no longer in the configuration (guarantee 3).
+        // The session is kept even if its provider or client has left the configuration (guarantee 3).
         guard context.providers.has(facts.provider, facts.client) else { throw .notConfigured }
         return LiveSession(row: row.withoutFacts, facts: facts, binding: context.providers.binding(of: facts))
     }

@@ -293,7 +293,9 @@ struct ManagementTests {
         #expect(try await send(harness, .delete, "/admin/v1/subjects/none/x/sessions", Self.ender).status == 404)
     }
 
-    @Test("An operator ends a subject's sessions or one session, with a filter that the route lacks → 400; the sessions live")
+    @Test(
+        "An operator ends a subject's sessions or one session, with a filter that the route lacks → 400; the sessions live"
+    )
     func unknownFilter() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()

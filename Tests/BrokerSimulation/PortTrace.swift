@@ -1,4 +1,4 @@
-/// The record of one run, in order: the store operations, the provider calls and the answers to callers.
+/// The record of one run, in order: the store operations, the provider calls, the answers to callers and the notices to listeners.
 ///
 /// If two versions of the broker have equal traces, they behave alike. Reads of the clock are not recorded.
 final class PortTrace {

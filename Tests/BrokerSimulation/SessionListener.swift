@@ -18,6 +18,9 @@ final class SessionListener: @unchecked Sendable {
         subscription = process.sessionNotices?.subscribe(session, of: session, limit: .max, version: 1, parent: parent)
         {
             [weak self] notice in
+            let world = process.world
+            world.ports?.add(
+                "\(world.scheduler.now) \(process.number) notice: \(TraceWords(vault: world.vault).of(notice, of: session))")
             if case .ended = notice { self?.hasHeard = true }
         }
     }

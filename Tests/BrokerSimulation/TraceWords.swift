@@ -12,6 +12,18 @@ struct TraceWords {
 
     func of(_ digests: [Digest]) -> String { "[" + digests.map(of).joined(separator: " ") + "]" }
 
+    /// A notice to a listener of a session.
+    func of(_ notice: SessionNotice, of session: Digest) -> String {
+        let words =
+            switch notice {
+            case .tokensRefreshed: "tokens refreshed"
+            case .presenceKeyChanged: "presence key changed"
+            case .ended(let reason): "ended \(reason.rawValue)"
+            case .superseded: "superseded"
+            }
+        return "\(of(session)) \(words)"
+    }
+
     func of(_ time: WallTime?) -> String { time.map { "\($0.milliseconds - SimulatedProcess.begin)" } ?? "-" }
 
     func of(_ duration: Duration?) -> String { duration.map { "\($0.wholeMilliseconds)" } ?? "-" }

@@ -20,7 +20,8 @@ final class SessionListener: @unchecked Sendable {
             [weak self] notice in
             let world = process.world
             world.ports?.add(
-                "\(world.scheduler.now) \(process.number) notice: \(TraceWords(vault: world.vault).of(notice, of: session))")
+                "\(world.scheduler.now) \(process.number) notice: \(TraceWords(vault: world.vault).of(notice, of: session))"
+            )
             if case .ended = notice { self?.hasHeard = true }
         }
     }

@@ -81,7 +81,7 @@ struct RefreshFlight: Sendable {
 
     /// Runs the flight to its end, and answers callers whose patience is over.
     ///
-    /// The result is the session's row with the tokens to use, and the access token for another API if one was wanted.
+    /// The result is the access token that the callers wait for, or a problem.
     func run() async -> SharedFlight.Outcome {
         await claim.whileRenewing(look: { flight.expire(at: $0) }) { await perform() }
     }

@@ -207,7 +207,7 @@ package struct SessionExport: Sendable {
         return .success(.missed(Missed(handle: row.handle, reason: .busy)))
     }
 
-    /// Claims a session's refresh; if the store's answer is lost, asks again under the same name.
+    /// Claims a session's refresh; if the store's answer is lost, repeats the claim under the same name.
     private func claim(_ row: SessionRow) async throws(BrokerProblem) -> RefreshClaimResult {
         let name: ClaimID
         do throws(VaultFailure) { name = ClaimID(random: try context.vault.random(16)) } catch {

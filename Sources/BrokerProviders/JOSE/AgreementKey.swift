@@ -10,7 +10,7 @@ struct AgreementPoint: Sendable, Equatable {
 
 /// A public key for `ECDH-ES` (RFC 7518 section 4.6).
 protocol AgreementKey: Sendable {
-    var der: Data { get }
+    var derRepresentation: Data { get }
 
     /// Makes an ephemeral key, and returns its public point with the agreed secret.
     func agree() throws -> (epk: AgreementPoint, secret: [UInt8])
@@ -26,112 +26,77 @@ protocol AgreementPrivateKey: Sendable {
 enum AgreementKeys {
     /// Reads a public key in PEM; nil for a key of another kind.
     static func read(_ pem: String) -> (any AgreementKey)? {
-        if let key = try? P256.KeyAgreement.PublicKey(pemRepresentation: pem) { return PublicCurveKey<P256Curve>(key) }
-        if let key = try? P384.KeyAgreement.PublicKey(pemRepresentation: pem) { return PublicCurveKey<P384Curve>(key) }
-        if let key = try? P521.KeyAgreement.PublicKey(pemRepresentation: pem) { return PublicCurveKey<P521Curve>(key) }
-        return nil
+        func key<Key: CurvePublicKey>(_: Key.Type) -> (any AgreementKey)? { try? Key(pemRepresentation: pem) }
+        return key(P256.KeyAgreement.PublicKey.self) ?? key(P384.KeyAgreement.PublicKey.self)
+            ?? key(P521.KeyAgreement.PublicKey.self)
     }
 
     /// Reads a private key in PEM; nil for a key of another kind.
     static func readPrivate(_ pem: String) -> (any AgreementPrivateKey)? {
-        if let key = try? P256.KeyAgreement.PrivateKey(pemRepresentation: pem) {
-            return PrivateCurveKey<P256Curve>(key)
-        }
-        if let key = try? P384.KeyAgreement.PrivateKey(pemRepresentation: pem) {
-            return PrivateCurveKey<P384Curve>(key)
-        }
-        if let key = try? P521.KeyAgreement.PrivateKey(pemRepresentation: pem) {
-            return PrivateCurveKey<P521Curve>(key)
-        }
-        return nil
+        func key<Key: CurvePrivateKey>(_: Key.Type) -> (any AgreementPrivateKey)? { try? Key(pemRepresentation: pem) }
+        return key(P256.KeyAgreement.PrivateKey.self) ?? key(P384.KeyAgreement.PrivateKey.self)
+            ?? key(P521.KeyAgreement.PrivateKey.self)
     }
 }
 
-/// The operations of the library's types for one curve, which lack a common protocol.
-private protocol AgreementCurve: Sendable {
-    associatedtype Public: Sendable
-    associatedtype Private: Sendable
-    static var name: String { get }
-    static var bytes: Int { get }
-    static func fresh() -> Private
-    static func point(of key: Public) -> Data
-    static func der(of key: Public) -> Data
-    static func publicKey(of key: Private) -> Public
-    static func publicKey(at point: [UInt8]) throws -> Public
-    static func secret(_ own: Private, _ other: Public) throws -> SharedSecret
+/// The members that the library's public keys of all curves share.
+private protocol CurvePublicKey: AgreementKey {
+    associatedtype Private: CurvePrivateKey where Private.Public == Self
+    /// The curve's name in a JWK, and the length of a coordinate in bytes.
+    static var curve: (name: String, bytes: Int) { get }
+    var rawRepresentation: Data { get }
+
+    init(pemRepresentation: String) throws
+    init<Bytes: ContiguousBytes>(rawRepresentation: Bytes) throws
 }
 
-private enum P256Curve: AgreementCurve {
-    static let name = "P-256"
-    static let bytes = 32
-    static func fresh() -> P256.KeyAgreement.PrivateKey { P256.KeyAgreement.PrivateKey() }
-    static func point(of key: P256.KeyAgreement.PublicKey) -> Data { key.rawRepresentation }
-    static func der(of key: P256.KeyAgreement.PublicKey) -> Data { key.derRepresentation }
-    static func publicKey(of key: P256.KeyAgreement.PrivateKey) -> P256.KeyAgreement.PublicKey { key.publicKey }
-    static func publicKey(at point: [UInt8]) throws -> P256.KeyAgreement.PublicKey {
-        try P256.KeyAgreement.PublicKey(rawRepresentation: point)
-    }
-    static func secret(
-        _ own: P256.KeyAgreement.PrivateKey, _ other: P256.KeyAgreement.PublicKey
-    ) throws -> SharedSecret { try own.sharedSecretFromKeyAgreement(with: other) }
+/// The members that the library's private keys of all curves share.
+private protocol CurvePrivateKey: AgreementPrivateKey {
+    associatedtype Public: CurvePublicKey
+    var publicKey: Public { get }
+
+    init(compactRepresentable: Bool)
+    init(pemRepresentation: String) throws
+    func sharedSecretFromKeyAgreement(with publicKeyShare: Public) throws -> SharedSecret
 }
 
-private enum P384Curve: AgreementCurve {
-    static let name = "P-384"
-    static let bytes = 48
-    static func fresh() -> P384.KeyAgreement.PrivateKey { P384.KeyAgreement.PrivateKey() }
-    static func point(of key: P384.KeyAgreement.PublicKey) -> Data { key.rawRepresentation }
-    static func der(of key: P384.KeyAgreement.PublicKey) -> Data { key.derRepresentation }
-    static func publicKey(of key: P384.KeyAgreement.PrivateKey) -> P384.KeyAgreement.PublicKey { key.publicKey }
-    static func publicKey(at point: [UInt8]) throws -> P384.KeyAgreement.PublicKey {
-        try P384.KeyAgreement.PublicKey(rawRepresentation: point)
-    }
-    static func secret(
-        _ own: P384.KeyAgreement.PrivateKey, _ other: P384.KeyAgreement.PublicKey
-    ) throws -> SharedSecret { try own.sharedSecretFromKeyAgreement(with: other) }
+extension P256.KeyAgreement.PublicKey: CurvePublicKey {
+    typealias Private = P256.KeyAgreement.PrivateKey
+    static let curve = (name: "P-256", bytes: 32)
 }
 
-private enum P521Curve: AgreementCurve {
-    static let name = "P-521"
-    static let bytes = 66
-    static func fresh() -> P521.KeyAgreement.PrivateKey { P521.KeyAgreement.PrivateKey() }
-    static func point(of key: P521.KeyAgreement.PublicKey) -> Data { key.rawRepresentation }
-    static func der(of key: P521.KeyAgreement.PublicKey) -> Data { key.derRepresentation }
-    static func publicKey(of key: P521.KeyAgreement.PrivateKey) -> P521.KeyAgreement.PublicKey { key.publicKey }
-    static func publicKey(at point: [UInt8]) throws -> P521.KeyAgreement.PublicKey {
-        try P521.KeyAgreement.PublicKey(rawRepresentation: point)
-    }
-    static func secret(
-        _ own: P521.KeyAgreement.PrivateKey, _ other: P521.KeyAgreement.PublicKey
-    ) throws -> SharedSecret { try own.sharedSecretFromKeyAgreement(with: other) }
+extension P384.KeyAgreement.PublicKey: CurvePublicKey {
+    typealias Private = P384.KeyAgreement.PrivateKey
+    static let curve = (name: "P-384", bytes: 48)
 }
 
-private struct PublicCurveKey<Curve: AgreementCurve>: AgreementKey {
-    private let key: Curve.Public
+extension P521.KeyAgreement.PublicKey: CurvePublicKey {
+    typealias Private = P521.KeyAgreement.PrivateKey
+    static let curve = (name: "P-521", bytes: 66)
+}
 
-    init(_ key: Curve.Public) { self.key = key }
+extension P256.KeyAgreement.PrivateKey: CurvePrivateKey {}
+extension P384.KeyAgreement.PrivateKey: CurvePrivateKey {}
+extension P521.KeyAgreement.PrivateKey: CurvePrivateKey {}
 
-    var der: Data { Curve.der(of: key) }
-
+extension CurvePublicKey {
     func agree() throws -> (epk: AgreementPoint, secret: [UInt8]) {
-        let own = Curve.fresh()
-        let point = Array(Curve.point(of: Curve.publicKey(of: own)))
+        let own = Private(compactRepresentable: false)
+        let (point, curve) = (Array(own.publicKey.rawRepresentation), Self.curve)
         let epk = AgreementPoint(
-            curve: Curve.name, x: Array(point.prefix(Curve.bytes)), y: Array(point.dropFirst(Curve.bytes)))
-        return (epk, try Curve.secret(own, key).withUnsafeBytes { Array($0) })
+            curve: curve.name, x: Array(point.prefix(curve.bytes)), y: Array(point.dropFirst(curve.bytes)))
+        return (epk, try own.sharedSecretFromKeyAgreement(with: self).withUnsafeBytes { Array($0) })
     }
 }
 
-private struct PrivateCurveKey<Curve: AgreementCurve>: AgreementPrivateKey {
-    private let key: Curve.Private
-
-    init(_ key: Curve.Private) { self.key = key }
-
+extension CurvePrivateKey {
     func agree(with epk: JSONObject) -> [UInt8]? {
-        guard epk["kty"]?.string == "EC", epk["crv"]?.string == Curve.name,
-            let x = epk["x"]?.string.flatMap({ Base64URL.decode($0) }), x.count == Curve.bytes,
-            let y = epk["y"]?.string.flatMap({ Base64URL.decode($0) }), y.count == Curve.bytes,
-            let other = try? Curve.publicKey(at: x + y), let secret = try? Curve.secret(key, other)
+        let curve = Public.curve
+        guard epk["kty"]?.string == "EC", epk["crv"]?.string == curve.name,
+            let x = epk["x"]?.string.flatMap({ Base64URL.decode($0) }), x.count == curve.bytes,
+            let y = epk["y"]?.string.flatMap({ Base64URL.decode($0) }), y.count == curve.bytes,
+            let other = try? Public(rawRepresentation: x + y),
+            let secret = try? sharedSecretFromKeyAgreement(with: other)
         else { return nil }
         return secret.withUnsafeBytes { Array($0) }
     }

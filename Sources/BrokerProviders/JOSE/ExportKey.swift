@@ -38,7 +38,7 @@ package struct ExportKey: ExportSealing {
                 "has to be an RSA key of at least \(Self.smallestRSA) bits, or a key on P-256, P-384 or P-521")
         }
         kind = .agreement(key)
-        name = Self.name(key.der)
+        name = Self.name(key.derRepresentation)
     }
 
     private static func name(_ der: Data) -> String { Base64URL.encode(SHA256.hash(data: der)) }

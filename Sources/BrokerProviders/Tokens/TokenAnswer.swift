@@ -39,8 +39,8 @@ struct TokenAnswer: Sendable {
 
     /// Parses the answer to a refresh; `target` is nil for the session's own token.
     ///
-    /// If only the refresh token of an answer for a target is usable, it is returned with an empty access token, because it
-    /// may be the only valid refresh token. The set's `refusal` then has the reason.
+    /// An answer for a target may have a usable refresh token and an unusable access token. The refresh token is then returned
+    /// with an empty access token, because it may be the only valid one. The set's `refusal` has the reason.
     func refreshed(
         _ answer: ProviderAnswer, _ target: TokenTarget?, now: WallTime
     ) throws(ProviderFailure) -> TokenSet {

@@ -53,26 +53,6 @@ struct ExchangeCalls: Sendable {
         }
     }
 
-    /// Makes a call that only reads, and repeats the call after temporary failures until the deadline.
-    private func reading<Value: Sendable>(
-        _ read: () async throws(ProviderFailure) -> Value
-    ) async throws(ProviderFailure) -> Value {
-        var pause = Duration.milliseconds(500)
-        while true {
-            do throws(ProviderFailure) { return try await read() } catch {
-                switch error {
-                case .rejected, .unusable, .identityRejected: throw error
-                case .notSent, .retryable, .lost: break
-                }
-                var wait = pause
-                if case .retryable(_, let retryAfter?, _) = error { wait = max(pause, retryAfter) }
-                guard context.clock.monotonic() + wait + .seconds(1) < exchange.deadline else { throw error }
-                do { try await context.clock.sleep(wait) } catch { throw .lost(detail: "the process ends") }
-                pause = min(pause * 2, .seconds(4))
-            }
-        }
-    }
-
     // MARK: The calls
 
     /// Returns the proof maker for the key that the code's tokens are to be bound to.
@@ -123,7 +103,7 @@ struct ExchangeCalls: Sendable {
         new.secondRead = SecondRead()
         let read = new
         do throws(ProviderFailure) {
-            who = try await reading { () async throws(ProviderFailure) in
+            who = try await exchange.reading { () async throws(ProviderFailure) in
                 try await provider.identify(tokens, read, by: exchange.deadline)
             }
         } catch {
@@ -218,7 +198,7 @@ struct ExchangeCalls: Sendable {
             let tokens = TokenSet(credential: .zephrCookie, accessToken: session, expiresAt: expiresAt)
             let who: ProviderIdentity
             do throws(ProviderFailure) {
-                who = try await reading { () async throws(ProviderFailure) in
+                who = try await exchange.reading { () async throws(ProviderFailure) in
                     try await provider.account(of: session, by: exchange.deadline)
                 }
             } catch { throw await settlement.settleIdentityFailure(error, tokens) }
@@ -256,7 +236,7 @@ struct ExchangeCalls: Sendable {
         let identity = IdentityContext(
             client: plan.client.name, nonce: .none, callback: imported.callback, requestedScope: [])
         do throws(ProviderFailure) {
-            who = try await reading { () async throws(ProviderFailure) in
+            who = try await exchange.reading { () async throws(ProviderFailure) in
                 try await provider.identifyImported(tokens, identity, by: exchange.deadline)
             }
         } catch { throw await settlement.settleIdentityFailure(error, tokens) }

@@ -24,6 +24,18 @@ struct ProblemTests {
     }
 
     @Test(
+        "Imported tokens make no session → `login_required` with a null login and the reason",
+        arguments: ImportEnd.allCases)
+    func importEnded(_ reason: ImportEnd) throws {
+        let problem = BrokerProblem(.loginRequired, with: .importFailed(reason))
+        let json = try JSONParser.parseObject(ProblemBody.bytes(problem, requestID: "r"), maximumBytes: 10_000)
+        #expect(json["login"] == .null)
+        #expect(json["reason"]?.string == reason.rawValue)
+        let answer = responder().answer(problem, requestID: "r", ProblemResponder.Circumstances())
+        #expect(answer.headers[.setCookie] == nil)
+    }
+
+    @Test(
         "A problem of each code → has a title, a sentence and its status, and leaks no secret (SEC-107)",
         arguments: ProblemCode.allCases)
     func documents(code: ProblemCode) throws {

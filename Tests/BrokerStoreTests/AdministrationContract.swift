@@ -15,6 +15,12 @@ struct AdministrationContract {
         let spent = try await store.mustClaim(Rows.exchange(proof: nil))
         _ = try await store.settleExchange(
             spent.key, fence: spent.fence, outcome: .spent(.rejected), outbox: [Rows.outbox()], registration: nil)
+        var imported = Rows.exchange()
+        imported.imported = ImportMarks(keptUntil: Rows.seconds(9))
+        let importer = try await store.claimImport(imported, sparing: .none)
+        #expect(importer == .claimed(imported))
+        let pair = ImportPair(key: imported.key, tokens: Rows.sealed("pair"))
+        _ = try await store.keepPair(pair, fence: imported.fence, at: Rows.seconds(4))
         for number in 0..<5 { try await store.signIn(Rows.session(sid: number == 1 ? Rows.digest() : nil)) }
         let (held, ended) = (Rows.session(), Rows.session())
         for session in [held, ended] { try await store.signIn(session) }
@@ -124,13 +130,13 @@ struct AdministrationContract {
             let live = try #require(
                 try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).first?.tokenDigest)
             #expect(try await store.registerPresence(Rows.presence(of: live)) == .committed)
-            // The store has 31 sealed values: of 9 exchanges, 2 logins, a handoff, a registration and 2 outbox rows; 8 facts
-            // and 6 token sets of sessions; a presence key; and a token for another API.
-            #expect(try await administered.keyUse(exchangesSince: Rows.now) == ["k1": 31])
-            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k1": 22])
+            // The store has 33 sealed values: of 10 exchanges, 2 logins, a handoff, a registration and 2 outbox rows; 8 facts
+            // and 6 token sets of sessions; a presence key; a token for another API; and the kept pair of an import.
+            #expect(try await administered.keyUse(exchangesSince: Rows.now) == ["k1": 33])
+            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k1": 23])
             let wanted: [SealedPlace: Int] = [
                 .facts: 8, .tokens: 6, .presence: 1, .logins: 2, .handoffs: 1, .registrations: 1, .outbox: 2,
-                .targetTokens: 1,
+                .targetTokens: 1, .importPairs: 1,
             ]
             for place in SealedPlace.allCases {
                 var rows: [SealedRow] = []
@@ -150,7 +156,7 @@ struct AdministrationContract {
                 #expect(
                     try await administered.sealedRows(of: place, notUnder: "k2", after: nil, limit: 99).rows.isEmpty)
             }
-            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k2": 22])
+            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k2": 23])
         }
     }
 

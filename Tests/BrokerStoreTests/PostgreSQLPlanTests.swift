@@ -20,6 +20,8 @@ struct PostgreSQLPlanTests {
         "admin_count_sessions": "counts rows for an operator", "admin_count_outbox": "counts rows for an operator",
         "admin_count_audit": "counts rows for an operator", "admin_count_logout_tokens": "counts rows for an operator",
         "admin_count_audience_tokens": "counts rows for an operator",
+        "admin_count_import_pairs": "counts rows for an operator",
+        "admin_use_import_pairs": "read before a key is removed, and there are few such rows",
         "admin_use_audiences": "read before a key is removed; only sessions that call several APIs have such rows",
         "admin_use_exchanges": "read before a key is removed",
         "admin_use_registrations": "read before a key is removed, and there are few such rows",
@@ -153,6 +155,7 @@ struct PostgreSQLPlanTests {
     static var statements: [Statement] {
         typealias Login = PostgreSQLLoginSQL
         typealias Exchange = PostgreSQLExchangeSQL
+        typealias Import = PostgreSQLImportSQL
         typealias Session = PostgreSQLSessionSQL
         typealias Refresh = PostgreSQLRefreshSQL
         typealias StepUp = PostgreSQLStepUpSQL
@@ -170,7 +173,9 @@ struct PostgreSQLPlanTests {
         var statements = [
             Login.turn, Login.insert, Login.byState, Login.pending, Login.countPending, Login.burn, Login.keepHandoff,
             Login.handoffByKey, Login.handoffByLogin, Login.insertRegistration, Login.registration, Exchange.byKey,
-            Exchange.claim, Exchange.renew, Exchange.release, Exchange.settle, Exchange.complete, Session.byToken,
+            Exchange.claim, Exchange.renew, Exchange.release, Exchange.settle, Exchange.complete, Import.claim,
+            Import.release, Import.count, Import.keep, Import.pair, Import.insertPair, Import.revokePairs, Import.sweep,
+            Session.byToken,
             Session.byHandle, Family.children, Family.lockParent, Family.insertChild, Session.tokenVersions,
             StepUp.registerPresence, Session.slide, Refresh.claim, Refresh.renew, Refresh.state,
             Refresh.release, Refresh.subjectChecked, Refresh.commit, StepUp.stepUp, StepUp.hold, Refresh.condemn,
@@ -186,6 +191,8 @@ struct PostgreSQLPlanTests {
             Administration.exchangeUse, EndingExchange.tell, Refresh.commitTargetToken, Refresh.commitRotated,
             TargetToken.byKey, TargetToken.use,
             TargetToken.insert, TargetToken.keep,
+            // The trigger of the table `exchanges` contains this statement.
+            Statement("drop_import_pair", ["key": .bytes], "DELETE FROM import_pairs WHERE key = :key"),
             // The triggers of the table `session_states` contain this statement.
             Statement(
                 "drop_audiences", ["session": .bytes], "DELETE FROM audience_tokens WHERE session = :session"),
@@ -246,6 +253,16 @@ struct PostgreSQLPlanTests {
             outcome_digest, gate_kind, gate)
         SELECT pg_temp.digest('code' || n), decode(repeat('ab', 16), 'hex'), 'key', 1, decode(repeat('cd', 16), 'hex'),
             \(moment), 1, \(moment) + n * 1000, 2, pg_temp.digest('session' || n), 1, pg_temp.digest('state' || n)
+        FROM generate_series(1, \(stored)) n;
+        INSERT INTO exchanges (key, proof, salt, key_id, fence, claim, claim_until, attempts, created_at, outcome,
+            outcome_digest, gate_kind, kept_until, pair_kept_at)
+        SELECT pg_temp.digest('import' || n), pg_temp.digest('proof' || n), decode(repeat('ab', 16), 'hex'), 'key', 1,
+            decode(repeat('cd', 16), 'hex'), \(moment), 1, \(moment) + n * 1000, CASE WHEN n % 20 = 0 THEN 1 ELSE 2 END,
+            CASE WHEN n % 20 > 0 THEN pg_temp.digest('session' || n) END, 0, \(moment) + n * 1000,
+            CASE WHEN n % 20 = 0 THEN \(moment) + n * 1000 END
+        FROM generate_series(1, \(stored)) n;
+        INSERT INTO import_pairs (key, sealed_key, sealed)
+        SELECT pg_temp.digest('import' || n), 'key', decode(repeat('ab', 300), 'hex')
         FROM generate_series(1, \(stored)) n;
         INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
         SELECT pg_temp.digest('work' || n), pg_temp.digest('work' || n), 'key', decode(repeat('ab', 300), 'hex'),

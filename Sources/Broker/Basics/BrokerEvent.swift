@@ -17,6 +17,8 @@ package enum BrokerEvent: Sendable {
     case sidUnusable(provider: ProviderName, client: ClientName, session: SessionHandle)
     case exchangeReplayed(provider: ProviderName)
     case exchangeFailed(provider: ProviderName, client: ClientName, failure: ProviderFailure)
+    /// An app posted tokens that it already held.
+    case imported(provider: ProviderName, client: ClientName, result: ImportResult)
     case registrationStarted(provider: ProviderName, client: ClientName)
     case registrationFinished(provider: ProviderName, client: ClientName, result: String)
     /// Sessions ended; `session` is the handle if there is one session and its handle is known.

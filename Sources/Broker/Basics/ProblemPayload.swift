@@ -9,6 +9,8 @@ package enum ProblemPayload: Sendable {
     case ended(EndReason?)
     /// The new login that `login_required` offers to the app.
     case login(StartedLogin)
+    /// The reason why the user of imported tokens has to sign in; the `login` of `login_required` is then null.
+    case importFailed(ImportEnd)
     /// The reason why the session's evidence was refused. The answer names the reason, and contains a nonce.
     case proof(ProofRefusal)
     /// The step-up that a call needs.

@@ -9,6 +9,8 @@ package struct SignedIn: Sendable {
     ///
     /// The cookie lives until this time, because a refresh leaves the cookie as it is.
     package let endsAtLatest: WallTime
+    /// Whether an earlier forward made the session.
+    var isRepeat = false
 
     init(
         _ live: LiveSession, token: Secret, transport: ClientProfile.Transport, _ context: BrokerContext

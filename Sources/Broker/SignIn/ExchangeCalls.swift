@@ -48,7 +48,7 @@ struct ExchangeCalls: Sendable {
         case .zephrSession(let session): return try await takeOver(session)
         case .zephrPartial(let stateKey, let identifier): return try await hold(stateKey, identifier)
         case .register(let request): return try await register(request)
-        case .importTokens(let tokens): return try await importTokens(tokens)
+        case .importTokens(let tokens): return try await ImportCalls(exchange, settlement).run(tokens)
         case .idToken(let identity): return try await takeIDToken(identity)
         }
     }
@@ -212,35 +212,6 @@ struct ExchangeCalls: Sendable {
             throw await settlement.release(
                 .retryable(status: 429, retryAfter: retryAfter ?? .seconds(30), detail: "register"), counting: true)
         }
-    }
-
-    private func importTokens(
-        _ imported: ImportedTokens
-    ) async throws(BrokerProblem) -> SignInOutcome {
-        guard let provider = plan.provider as? any TokenImporting else {
-            throw await settlement.spend(
-                .providerError, because: .unusable(detail: "this kind of provider imports no tokens"))
-        }
-        let tokens: TokenSet
-        do throws(ProviderFailure) {
-            tokens = try await provider.takeOver(
-                ImportRequest(
-                    client: plan.client.name, tokens: imported, idempotencyKey: Base64URL.encode(exchange.row.key.bytes)
-                ),
-                by: exchange.deadline)
-        } catch { throw await settlement.settleFailure(error) }
-        if let refusal = tokens.refusal {
-            throw await settlement.spendRevoking(.providerError, because: .unusable(detail: refusal), revoking: tokens)
-        }
-        let who: ProviderIdentity
-        let identity = IdentityContext(
-            client: plan.client.name, nonce: .none, callback: imported.callback, requestedScope: [])
-        do throws(ProviderFailure) {
-            who = try await exchange.reading { () async throws(ProviderFailure) in
-                try await provider.identifyImported(tokens, identity, by: exchange.deadline)
-            }
-        } catch { throw await settlement.settleIdentityFailure(error, tokens) }
-        return try await settlement.complete(tokens, who, [])
     }
 
     private func takeIDToken(

@@ -10,10 +10,14 @@ struct ExchangeReplay: Sendable {
             if let session = plan.stepUp?.session { return try await stepUpAgain(session, digest, plan, row) }
             return .signedIn(try await session(digest, plan, row))
         case .registration(let key): return .registrationRequired(try await registration(key, plan))
+        // Another starter's call has brought tokens, which are kept until that starter's next post.
+        case .released where plan.isImport: throw BrokerProblem(.codeAlreadyUsed)
         case .released:
             // The runner claims a released exchange again until the attempts are used up. The attempts of this exchange are
             // used up, so only a new login helps.
             throw BrokerProblem(.providerUnavailable, retry: "new_login", retryAfter: .seconds(5))
+        // An older release spent the import, because its answer was lost.
+        case .spent(.unknown) where plan.isImport: throw BrokerProblem(spent: .refreshLost)
         case .spent(.unknown): throw try await loginRequired(plan)
         case .spent(let reason):
             var problem = BrokerProblem(spent: reason)
@@ -46,7 +50,9 @@ struct ExchangeReplay: Sendable {
             guard live.facts.thumbprint == nil || live.facts.thumbprint == plan.binding.thumbprint else {
                 throw BrokerProblem(.codeAlreadyUsed)
             }
-            return try SignedIn(live, token: token, transport: plan.client.transport, context)
+            var signedIn = try SignedIn(live, token: token, transport: plan.client.transport, context)
+            signedIn.isRepeat = true
+            return signedIn
         } catch {
             switch error.code {
             case .sessionEnded, .sessionRequired: throw BrokerProblem(.codeAlreadyUsed)
@@ -112,6 +118,16 @@ extension BrokerProblem {
         case .registrationKeyExpired: self.init(.stateKeyExpired)
         case .subjectMismatch: self.init(.subjectMismatch)
         case .stepUpFailed: self.init(.stepUpFailed)
+        case .grantRevoked: self.init(importEnded: .grantRevoked)
+        case .refreshLost: self.init(importEnded: .refreshLost)
+        case .notBound: self.init(importEnded: .notBound)
+        case .expired: self.init(importEnded: .expired)
         }
+    }
+
+    private init(importEnded reason: ImportEnd) {
+        self.init(
+            .loginRequired, detail: "The imported tokens are used up. Erase them, and let the user sign in.",
+            with: .importFailed(reason))
     }
 }

@@ -35,6 +35,14 @@ package struct ExchangeRow: Sendable, Equatable {
         case subjectMismatch = 10
         /// The sign-in of a step-up was below the demand.
         case stepUpFailed = 11
+        /// The provider has refused the app's refresh token.
+        case grantRevoked = 12
+        /// An answer to an import was lost, and the app's refresh token is used up.
+        case refreshLost = 13
+        /// The client requires tokens that are bound to a key, and the provider has granted others.
+        case notBound = 14
+        /// The provider's answer to an import was kept for an hour, until the user had to sign in.
+        case expired = 15
     }
 
     /// The index digest of provider and code; the row's key.
@@ -55,18 +63,20 @@ package struct ExchangeRow: Sendable, Equatable {
     ///
     /// If it is zero or less, the claim has lapsed.
     package var claimFor: Duration
-    /// The number of claims whose provider call the provider may have seen.
+    /// The number of claims, or of calls of an import, that the provider may have seen.
     package var attempts: Int
     package var createdAt: WallTime
     /// The exchange's outcome, which is repeated to its starter for 10 minutes from `createdAt`.
     package var outcome: Outcome
     /// The login or registration that the exchange uses up, and that a release of the exchange makes available again.
     package var gate: ExchangeGate
+    /// The members of an import's row; nil for a code.
+    package var imported: ImportMarks?
 
     package init(
         key: Digest, proof: Digest?, salt: [UInt8], keyID: String, fence: Int64 = 1, claim: ClaimID,
         claimFor: Duration, attempts: Int = 1, createdAt: WallTime, outcome: Outcome = .calling,
-        gate: ExchangeGate = .none
+        gate: ExchangeGate = .none, imported: ImportMarks? = nil
     ) {
         self.key = key
         self.proof = proof
@@ -79,5 +89,6 @@ package struct ExchangeRow: Sendable, Equatable {
         self.createdAt = createdAt
         self.outcome = outcome
         self.gate = gate
+        self.imported = imported
     }
 }

@@ -27,10 +27,12 @@ struct ExchangeRunner: Sendable {
         let charging = ExchangeCharge(context: context)
         try await charging.take(plan.key, plan.gate, plan.charge)
         try await prove(&plan)
+        complete(&plan)
         let patience = context.clock.monotonic() + context.settings.waiterPatience
         var pause = DoublingPause(from: .milliseconds(25), to: .milliseconds(400))
         let row = try newRow(plan)
-        let claim = ClaimShell(ClaimedExchange(context: context, key: plan.key), context)
+        let claim = ClaimShell(
+            ClaimedExchange(context: context, key: plan.key, isImport: plan.isImport), context)
         let seen = SeenRefreshTokens()
         while true {
             let version = try await note(plan, in: seen)
@@ -47,7 +49,9 @@ struct ExchangeRunner: Sendable {
                 return try result.get()
             case .gateClosed: throw try await closedGate(plan)
             case .existing(let existing):
-                guard isSameStarter(plan, existing) else { throw BrokerProblem(.codeAlreadyUsed) }
+                guard plan.isFree(existing) || isSameStarter(plan, existing) else {
+                    throw BrokerProblem(.codeAlreadyUsed)
+                }
                 if existing.outcome != .calling {
                     return try await ExchangeReplay(context: context).answer(plan, existing)
                 }
@@ -117,7 +121,9 @@ struct ExchangeRunner: Sendable {
             return ExchangeRow(
                 key: plan.key, proof: starter(of: plan), salt: try context.vault.random(32),
                 keyID: context.vault.currentKeyID, claim: ClaimID(random: try context.vault.random(16)),
-                claimFor: context.settings.claimLifetime, createdAt: context.clock.now(), gate: plan.gate)
+                claimFor: context.settings.claimLifetime, createdAt: context.clock.now(), gate: plan.gate,
+                imported: plan.isImport
+                    ? ImportMarks(keptUntil: context.clock.now().advanced(by: ImportMarks.period)) : nil)
         } catch { throw BrokerProblem(error) }
     }
 
@@ -129,7 +135,7 @@ struct ExchangeRunner: Sendable {
         switch plan.binding {
         case .none, .proved: break
         case .claimed:
-            if let standing = try await standing(plan.key), !isSameStarter(plan, standing) {
+            if let standing = try await standing(plan.key), !plan.isFree(standing), !isSameStarter(plan, standing) {
                 throw BrokerProblem(.codeAlreadyUsed)
             }
         case .observed: if try await standing(plan.key) != nil { plan.binding = .none }
@@ -137,6 +143,11 @@ struct ExchangeRunner: Sendable {
         let proved = try await SignInProof(context: context).prove(
             plan.binding, of: plan.client.name, at: plan.provider.profile.name, paidBy: plan.key, plan.charge)
         plan.binding = proved.map { .proved($0) } ?? .none
+    }
+
+    /// Lets the app's own token prove the starter of an import for a bound session, because a repeat has to prove the same key.
+    private func complete(_ plan: inout ExchangePlan) {
+        if plan.proof == nil, plan.binding.thumbprint != nil { plan.proof = plan.starterSecret }
     }
 
     /// Returns the existing exchange of a key; nil for a missing or released exchange.
@@ -150,13 +161,13 @@ struct ExchangeRunner: Sendable {
     /// The digest of the starter's secret and, for a bound session, of the device key's thumbprint; nil if the forward has no
     /// secret.
     private func starter(of plan: ExchangePlan) -> Digest? {
-        guard let secret = plan.proof else { return nil }
+        guard let secret = plan.starterSecret ?? plan.proof else { return nil }
         guard let thumbprint = plan.binding.thumbprint else { return context.vault.digest(secret) }
         return context.vault.digest(thumbprint.bytes + secret.bytes())
     }
 
     private func isSameStarter(_ plan: ExchangePlan, _ row: ExchangeRow) -> Bool {
-        guard let stored = row.proof, let brought = plan.proof else { return false }
+        guard let stored = row.proof, let brought = plan.starterSecret ?? plan.proof else { return false }
         // The row may be from a time when its client required only the secret. Its digest then covers the secret alone, so the
         // starter may bring any key.
         return stored == starter(of: plan) || stored == context.vault.digest(brought)
@@ -212,6 +223,11 @@ struct ExchangePlan: Sendable {
     var key: Digest
     /// The starter's secret; without it, the outcome cannot be repeated to the starter.
     var proof: Secret?
+    /// The secret that identifies the starter of an import: the login token, or else the app's own token.
+    ///
+    /// A session is repeated only to a login token or a proved key, because a copy of the app's own token may exist. For other
+    /// exchanges, this is nil.
+    var starterSecret: Secret?
     var gate: ExchangeGate
     var provider: any ProviderClient
     var client: ClientProfile
@@ -228,6 +244,20 @@ struct ExchangePlan: Sendable {
     var stepUp: LoginStepUp?
     /// The token of the session that is stepped up.
     var stepUpToken: Secret?
+
+    /// Whether the exchange imports tokens that the app already holds.
+    var isImport: Bool { if case .importTokens = call { true } else { false } }
+
+    /// Whether any caller that has the app's token may claim the exchange, or wait for its claim, or get its refusal.
+    ///
+    /// This is the case until an import has a session or a kept pair.
+    func isFree(_ row: ExchangeRow) -> Bool {
+        guard isImport, row.imported?.pairKeptAt == nil else { return false }
+        switch row.outcome {
+        case .calling, .released, .spent: return true
+        case .session, .registration: return false
+        }
+    }
 }
 
 /// An exchange that this process has claimed, and whose provider call it may make.

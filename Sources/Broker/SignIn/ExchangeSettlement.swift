@@ -70,6 +70,13 @@ struct ExchangeSettlement: Sendable {
         defer { context.memory.signIns.leave(row.key) }
         let replacing = plan.presentedSession.map(context.vault.digest)
         if try await isOneTooMany(live.row, replacing: replacing) {
+            if plan.isImport {
+                // The app's own tokens are used up, so the provider's answer stays until there is room.
+                _ = await releaseImport(
+                    ImportRelease(calls: 0),
+                    because: .unusable(detail: "the shop has as many sessions of the client as it may have"))
+                throw BrokerProblem(.tooManySessions)
+            }
             throw await spendRevoking(
                 .tooManySessions,
                 because: .unusable(detail: "the shop has as many sessions of the client as it may have"),
@@ -78,6 +85,8 @@ struct ExchangeSettlement: Sendable {
         let ended: EndedSessions
         switch await store(live, replacing: replacing) {
         case .stored(let others): ended = others
+        // Another process goes on with the import, and has the same tokens.
+        case .takenAway where plan.isImport: throw .importUnderWay
         case .takenAway:
             // The claim lapsed and another process declared the exchange lost, so these tokens belong to no session.
             throw await spendRevoking(
@@ -285,7 +294,10 @@ struct ExchangeSettlement: Sendable {
     private static func problem(_ reason: ExchangeRow.SpentReason, _ failure: ProviderFailure) -> BrokerProblem {
         var problem = BrokerProblem(spent: reason)
         problem.privateDetail = failure.detail
-        if case .rejected(let error) = failure { problem.payload = .provider(CallbackError.standardWord(error.code)) }
+        // The answer to an import has the reason of its end instead.
+        if case .rejected(let error) = failure, problem.code != .loginRequired {
+            problem.payload = .provider(CallbackError.standardWord(error.code))
+        }
         return problem
     }
 
@@ -315,6 +327,30 @@ struct ExchangeSettlement: Sendable {
         var problem = BrokerProblem(starting: failure)
         if counting, row.attempts >= ExchangeRunner.maximumAttempts { problem.retry = "new_login" }
         return problem
+    }
+
+    /// Releases an import's claim, so that the same post may be repeated.
+    ///
+    /// Returns the problem for this answer. Its `retry` is nil, because the app's token may still be good.
+    func releaseImport(_ release: ImportRelease, because failure: ProviderFailure) async -> BrokerProblem {
+        context.events.emit(
+            .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
+        do throws(StoreFailure) {
+            _ = try await context.store.releaseImport(row.key, fence: row.fence, release)
+        } catch {
+            exchange.claim.failed("releaseImport", error)
+            // If the claim lapsed, the answer would count as lost. So repeat the release for as long as the claim exists.
+            exchange.claim.giveBack(after: .milliseconds(200)) { [context, row] () async throws(StoreFailure) in
+                _ = try await context.store.releaseImport(row.key, fence: row.fence, release)
+            }
+        }
+        // A 4xx that lacks an OAuth error may come from a firewall.
+        switch failure {
+        case .rejected(let refusal) where !refusal.isEmpty: return BrokerProblem(starting: failure)
+        case .notSent, .retryable, .lost: return BrokerProblem(starting: failure)
+        case .rejected, .unusable, .identityRejected:
+            return BrokerProblem(.providerUnavailable, privateDetail: failure.detail, retryAfter: .seconds(30))
+        }
     }
 
     /// Returns the outbox row that revokes this exchange's tokens.

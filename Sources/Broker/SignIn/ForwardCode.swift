@@ -17,6 +17,22 @@ package struct ForwardCode: Sendable {
             case .tokens(let tokens): try ImportForward(context: context).plan(tokens, input)
             }
         try Self.checkBeforeSpending(plan, forwarded)
+        guard plan.isImport else { return try await run(plan) }
+        let outcome: SignInOutcome
+        do throws(BrokerProblem) { outcome = try await run(plan) } catch {
+            if let result = ImportResult(error) { count(result, of: plan) }
+            throw error
+        }
+        count(outcome.isRepeat ? .repeated : .moved, of: plan)
+        return outcome
+    }
+
+    private func count(_ result: ImportResult, of plan: ExchangePlan) {
+        context.events.emit(
+            .imported(provider: plan.provider.profile.name, client: plan.client.name, result: result))
+    }
+
+    private func run(_ plan: ExchangePlan) async throws(BrokerProblem) -> SignInOutcome {
         try context.requireRing()
         return try await ExchangeRunner(context: context).run(plan)
     }

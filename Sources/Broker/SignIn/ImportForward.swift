@@ -25,7 +25,9 @@ struct ImportForward: Sendable {
             ?? [name.text, tokens.accessToken.reveal(), tokens.merchantID ?? ""]
         return ExchangePlan(
             key: context.vault.index(.importedTokens, once),
-            proof: try LoginToken.checked(input.loginToken), gate: .none, provider: provider, client: client,
+            proof: try LoginToken.checked(input.loginToken),
+            starterSecret: input.loginToken ?? tokens.refreshToken ?? tokens.accessToken, gate: .none,
+            provider: provider, client: client,
             call: .importTokens(tokens), device: input.device, presentedSession: input.presentedSession,
             loginToken: input.loginToken,
             charge: input.charge,

@@ -73,6 +73,37 @@ extension AroundStore {
         }
     }
 
+    package func claimImport(
+        _ row: ExchangeRow, sparing: SparedClaims
+    ) async throws(StoreFailure) -> ExchangeClaimResult {
+        try await around(.claimImport) { store throws(StoreFailure) in
+            try await store.claimImport(row, sparing: sparing)
+        }
+    }
+
+    package func releaseImport(_ key: Digest, fence: Int64, _ release: ImportRelease) async throws(StoreFailure) -> Bool
+    {
+        try await around(.releaseImport) { store throws(StoreFailure) in
+            try await store.releaseImport(key, fence: fence, release)
+        }
+    }
+
+    package func countImportCall(_ key: Digest, fence: Int64, calls: Int) async throws(StoreFailure) -> Bool {
+        try await around(.countImportCall) { store throws(StoreFailure) in
+            try await store.countImportCall(key, fence: fence, calls: calls)
+        }
+    }
+
+    package func keepPair(_ pair: ImportPair, fence: Int64, at now: WallTime) async throws(StoreFailure) -> Bool {
+        try await around(.keepPair) { store throws(StoreFailure) in
+            try await store.keepPair(pair, fence: fence, at: now)
+        }
+    }
+
+    package func keptPair(_ key: Digest) async throws(StoreFailure) -> ImportPair? {
+        try await around(.keptPair) { store throws(StoreFailure) in try await store.keptPair(key) }
+    }
+
     package func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
         try await around(.completeStepUp) { store throws(StoreFailure) in try await store.completeStepUp(commit) }
     }

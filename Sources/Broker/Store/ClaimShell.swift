@@ -184,8 +184,8 @@ extension BrokerClock {
 
 /// A row that an owner has to claim before it calls the provider: an exchange, or a session that is refreshed.
 ///
-/// The store decides whether a claim is granted. When the claim of an exchange lapses, the exchange is spent. When the claim of a
-/// refresh lapses, another owner can take the claim over.
+/// The store decides whether a claim is granted. When the claim of a code's exchange lapses, the exchange is spent. When the
+/// claim of a refresh or an import lapses, another owner can take the claim over.
 protocol ClaimedRow: Sendable {
     /// The row to claim, with the claim's name.
     associatedtype Request: Sendable

@@ -1,10 +1,11 @@
 /// An exchange as a claimed row.
 ///
-/// When the claim of an exchange lapses, the exchange becomes spent. Other callers wait for the owner of a lapsed claim only if
-/// the store was unavailable during the claim.
+/// When the claim of an exchange lapses, the exchange becomes spent, or another owner can claim an import. Other callers wait for
+/// the owner of a lapsed claim only if the store was unavailable during the claim.
 struct ClaimedExchange: ClaimedRow {
     let context: BrokerContext
     let key: Digest
+    var isImport = false
 
     private var store: any BrokerStore { context.store }
 
@@ -22,12 +23,18 @@ struct ClaimedExchange: ClaimedRow {
     static let grace = Duration.zero
 
     func claim(_ row: ExchangeRow) async throws(StoreFailure) -> ExchangeClaimResult {
-        try await store.claimExchange(row, maximumAttempts: ExchangeRunner.maximumAttempts, sparing: spared)
+        guard !isImport else { return try await store.claimImport(row, sparing: spared) }
+        return try await store.claimExchange(row, maximumAttempts: ExchangeRunner.maximumAttempts, sparing: spared)
     }
 
     func giveBack(_ answer: ExchangeClaimResult, to row: ExchangeRow) async throws(StoreFailure) {
         guard case .claimed(let claimed) = answer else { return }
-        _ = try await store.releaseExchange(claimed.key, fence: claimed.fence, countingAttempt: false)
+        if isImport {
+            _ = try await store.releaseImport(
+                claimed.key, fence: claimed.fence, ImportRelease(calls: max(claimed.attempts - 1, 0)))
+        } else {
+            _ = try await store.releaseExchange(claimed.key, fence: claimed.fence, countingAttempt: false)
+        }
     }
 
     func renew(_ fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {

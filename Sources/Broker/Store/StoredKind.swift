@@ -3,4 +3,5 @@ package enum StoredKind: String, Sendable, CaseIterable {
     case logins, handoffs, registrations, exchanges, sessions, outbox, leases, seals, audit
     case logoutTokens = "logout_tokens"
     case targetTokens = "audience_tokens"
+    case importPairs = "import_pairs"
 }

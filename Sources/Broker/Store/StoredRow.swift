@@ -9,6 +9,7 @@ package enum StoredRow: Sendable, Equatable {
     case session(SessionRow, RefreshMarks)
     case outbox(OutboxRow)
     case targetToken(TargetTokenRow)
+    case importPair(ImportPair)
     case logoutToken(Digest, until: WallTime)
     case lease(name: String, owner: String, until: WallTime)
     /// The number of values that a key has sealed.

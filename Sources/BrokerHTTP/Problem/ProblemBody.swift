@@ -33,6 +33,10 @@ enum ProblemBody {
         case .login(let login):
             writer.name("login")
             writer.object { StartedLoginBody.members(of: login, into: &$0) }
+        case .importFailed(let reason):
+            writer.name("login")
+            writer.null()
+            writer.member("reason", reason.rawValue)
         case .proof(let refusal):
             if let reason = refusal.reason { writer.member("reason", reason) }
         case .presence(let refusal):

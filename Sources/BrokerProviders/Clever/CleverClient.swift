@@ -63,6 +63,9 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
         return tokens.merchantID.map { _ in FieldFault("/tokens/merchant_id", .notAllowed) }
     }
 
+    /// Clever's `tokeninfo` only reports the token's owner.
+    package var spendsImportedTokens: Bool { false }
+
     /// Asks Clever which application an app's imported access token was issued to.
     ///
     /// The token of another application is refused, even if this token can read the user's data.
@@ -80,15 +83,19 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
             if case .lost(let detail) = error { throw .retryable(status: 0, retryAfter: nil, detail: detail) }
             throw error
         }
-        try answer.requireUsable(at: engine.clock.now())
-        if [400, 401, 403, 404].contains(answer.status) {
-            throw .rejected(OAuthError(status: answer.status, code: "invalid_token"))
+        // Clever refuses dead tokens with 401. Any other 4xx may be the page of a firewall.
+        if answer.status == 401 {
+            throw .rejected(OAuthError(status: answer.status, code: "invalid_grant", isNamed: false))
         }
-        guard answer.isSuccess, let owner = answer.object?["client_id"]?.string else {
-            throw .unusable(detail: "tokeninfo: \(answer.summary), no client_id")
+        guard answer.isSuccess, answer.fault == nil, let owner = answer.object?["client_id"]?.string else {
+            // The call only asks about the token, so it may be repeated after any unusable answer.
+            throw .retryable(
+                status: answer.status, retryAfter: answer.retryAfter(at: engine.clock.now()),
+                detail: "tokeninfo: \(answer.summary), no client_id")
         }
+        // The operator may have configured the wrong application, so the user stays signed in.
         guard owner.hasBytes(of: client.settings.clientID) else {
-            throw .rejected(OAuthError(status: answer.status, code: "another_clients_token"))
+            throw .rejected(OAuthError(status: answer.status, code: "unauthorized_client", isNamed: false))
         }
         // The token's age is unknown, so assume the latest possible end, which is one full lifetime from now.
         return TokenSet(

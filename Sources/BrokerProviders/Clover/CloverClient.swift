@@ -78,13 +78,19 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
     /// Clover may refuse the refresh token and offer recovery, because an earlier refresh had spent the token. If the client
     /// has a secret, a second call then exchanges the spent token for a new token pair.
     package func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        try await refresh(request, isImport: false, by: deadline)
+    }
+
+    private func refresh(
+        _ request: RefreshRequest, isImport: Bool, by deadline: Duration
+    ) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
         guard request.target == nil else { throw .notSent(detail: "Clover's tokens are for its own API alone") }
         do throws(ProviderFailure) {
             return try await call(
                 wired.endpoints.refresh, client,
                 [("client_id", client.settings.clientID), ("refresh_token", request.refreshToken.reveal())],
-                by: deadline)
+                isImport: isImport, by: deadline)
         } catch {
             guard case .rejected(let refusal) = error, refusal.recoveryOffered,
                 case .clientSecretPost(let secret) = client.settings.authentication
@@ -94,11 +100,12 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
                 [
                     ("client_id", client.settings.clientID), ("client_secret", secret.reveal()),
                     ("recovery_token", request.refreshToken.reveal()),
-                ], by: deadline)
+                ], isImport: isImport, by: deadline)
         }
     }
 
     package func importFault(_ tokens: ImportedTokens) -> FieldFault? { nil }
+    package var spendsImportedTokens: Bool { true }
 
     /// Refreshes an imported token pair with the client's id.
     ///
@@ -111,7 +118,7 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
         return try await refresh(
             RefreshRequest(
                 client: request.client, refreshToken: refreshToken, accessToken: request.tokens.accessToken,
-                idempotencyKey: request.idempotencyKey), by: deadline)
+                idempotencyKey: request.idempotencyKey), isImport: true, by: deadline)
     }
 
     package func identifyImported(
@@ -139,6 +146,23 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
             members.append(("code_challenge", Base64URL.encode(Array(hash))))
         }
         let answer = try await send(url, client, members, by: deadline)
+        let code: String
+        do throws(ProviderFailure) { code = try migrationCode(answer) } catch {
+            throw answer.importFailure(error, at: engine.clock.now())
+        }
+        let grant = CodeGrant(
+            client: request.client, code: Secret(code), redirect: .omitted, verifier: verifier,
+            idempotencyKey: request.idempotencyKey)
+        do throws(ProviderFailure) {
+            return try await engine.redeem(grant, verifiesIDToken: false, by: deadline)
+        } catch {
+            // The code is used up, and the legacy token may be good. So the migration has to be repeated.
+            if case .unusable(let detail) = error { throw .lost(detail: detail) }
+            throw error
+        }
+    }
+
+    private func migrationCode(_ answer: ProviderAnswer) throws(ProviderFailure) -> String {
         try answer.requireUsable(at: engine.clock.now())
         guard answer.isSuccess, let code = answer.object?["authorization_code"]?.string, !code.isEmpty,
             code.utf8.count <= 4096
@@ -146,10 +170,7 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
             if let refusal = CloverWire.dialect(answer) { throw .rejected(refusal) }
             throw .unusable(detail: "migration: \(answer.summary), no code")
         }
-        return try await engine.redeem(
-            CodeGrant(
-                client: request.client, code: Secret(code), redirect: .omitted, verifier: verifier,
-                idempotencyKey: request.idempotencyKey), verifiesIDToken: false, by: deadline)
+        return code
     }
 
     private func verifier() throws(ProviderFailure) -> Secret {
@@ -164,11 +185,14 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
     }
 
     private func call(
-        _ url: EndpointURL?, _ client: EngineClient, _ members: [(name: String, value: String)], by deadline: Duration
+        _ url: EndpointURL?, _ client: EngineClient, _ members: [(name: String, value: String)], isImport: Bool,
+        by deadline: Duration
     ) async throws(ProviderFailure) -> TokenSet {
         guard let url else { throw .notSent(detail: "Clover: no address") }
         let answer = try await send(url, client, members, by: deadline)
-        return try engine.answers(client).refreshed(answer, nil, now: engine.clock.now())
+        do throws(ProviderFailure) {
+            return try engine.answers(client).refreshed(answer, nil, now: engine.clock.now())
+        } catch { throw isImport ? answer.importFailure(error, at: engine.clock.now()) : error }
     }
 
     private func send(

@@ -143,11 +143,65 @@ extension ExchangeRow {
         let createdAt = try columns.time()
         let outcome = try Outcome(&columns)
         let gate = try ExchangeGate(&columns)
+        let imported = try ImportMarks(&columns)
+        let end = try SpentReason(importEnd: &columns)
         let claim = try claim(&columns)
         self.init(
             key: key, proof: proof, salt: salt, keyID: keyID, fence: fence, claim: claim.name,
             claimFor: claim.for,
-            attempts: attempts, createdAt: createdAt, outcome: outcome, gate: gate)
+            attempts: attempts, createdAt: createdAt, outcome: end.map { .spent($0) } ?? outcome, gate: gate,
+            imported: imported)
+    }
+}
+
+extension ImportMarks {
+    /// Reads `kept_until, pair_kept_at, refusals, first_refused_at`; nil for a code.
+    init?(_ columns: inout some ColumnReader) throws {
+        let keptUntil = columns.optionalTime()
+        let pairKeptAt = columns.optionalTime()
+        let refusals = try columns.small()
+        let firstRefusedAt = columns.optionalTime()
+        guard let keptUntil else { return nil }
+        self.init(
+            keptUntil: keptUntil, pairKeptAt: pairKeptAt, refusals: refusals, firstRefusedAt: firstRefusedAt)
+    }
+}
+
+extension ExchangeRow.SpentReason {
+    /// The first reason that only imports have.
+    private static let firstImportEnd = Self.grantRevoked
+
+    /// The reason in the column `import_end`; nil for a reason that a code may have, too.
+    var importEnd: Self? { rawValue >= Self.firstImportEnd.rawValue ? self : nil }
+
+    /// The reason in the column `spent_reason`.
+    ///
+    /// Release 0.1.0 reads only this column, and has only the reasons of codes.
+    var olderReason: Self {
+        switch self {
+        case .grantRevoked: .rejected
+        case .notBound: .providerError
+        case .refreshLost, .expired: .unknown
+        default: self
+        }
+    }
+
+    /// Reads `import_end`; nil unless an import was spent for a reason that only imports have.
+    fileprivate init?(importEnd columns: inout some ColumnReader) throws {
+        guard let value = columns.optionalInteger() else { return nil }
+        guard let reason = Int(exactly: value).flatMap(Self.init(rawValue:)) else { throw StoreFailure.newerFormat }
+        self = reason
+    }
+}
+
+extension ImportPair {
+    /// The columns that `init` reads, which have the same names in both engines.
+    static let columns = "format, key, sealed_key, sealed"
+
+    /// Reads the kept pair of an import.
+    init(_ columns: inout some ColumnReader) throws {
+        try columns.requireFormat()
+        self.init(key: try columns.digest(), tokens: try columns.sealed())
     }
 }
 
@@ -224,6 +278,7 @@ extension StoredRow {
         case .sessions: self = .session(try SessionRow(&columns), try marks(&columns))
         case .outbox: self = .outbox(try OutboxRow(&columns))
         case .targetTokens: self = .targetToken(try TargetTokenRow(&columns))
+        case .importPairs: self = .importPair(try ImportPair(&columns))
         case .leases:
             try columns.requireFormat()
             self = .lease(name: try columns.text(), owner: try columns.text(), until: try columns.time())

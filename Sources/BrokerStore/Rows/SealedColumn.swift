@@ -22,6 +22,7 @@ struct SealedColumn {
             case .registrations: ("registrations", "key", "key", "sealed_key", "sealed")
             case .outbox: ("outbox", "key", "bound_to", "tokens_key", "tokens")
             case .targetTokens: ("audience_tokens", "key", "key", "sealed_key", "sealed")
+            case .importPairs: ("import_pairs", "key", "key", "sealed_key", "sealed")
             }
     }
 }

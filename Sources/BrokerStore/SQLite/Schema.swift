@@ -34,6 +34,7 @@ enum Schema {
         Migration(version: 10, readableFrom: 1, sql: TargetTokenSQL.migration),
         Migration(version: 11, readableFrom: 1, sql: versions),
         Migration(version: 12, readableFrom: 1, sql: exports),
+        Migration(version: 13, readableFrom: 1, sql: ImportSQL.migration),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }

@@ -63,6 +63,10 @@ extension EventRecord {
             .logged(.warning, "exchange failed", provider, client, [reason, ("detail", failure.detail)])
     }
 
+    static func imported(_ provider: ProviderName, _ client: ClientName, _ result: ImportResult) -> EventRecord {
+        counted("moved", provider, client, [("way", "tokens"), ("result", result.rawValue)])
+    }
+
     static func registrationStarted(_ provider: ProviderName, _ client: ClientName) -> EventRecord {
         counted("registrations_started", provider, client)
             .logged(.info, "registration started", provider, client)

@@ -38,6 +38,7 @@ extension EventRecord {
             case .sidUnusable(let provider, let client, let session): .sidUnusable(provider, client, session)
             case .exchangeReplayed(let provider): .exchangeReplayed(provider)
             case .exchangeFailed(let provider, let client, let failure): .exchangeFailed(provider, client, failure)
+            case .imported(let provider, let client, let result): .imported(provider, client, result)
             case .registrationStarted(let provider, let client): .registrationStarted(provider, client)
             case .registrationFinished(let provider, let client, let result):
                 .registrationFinished(provider, client, result)

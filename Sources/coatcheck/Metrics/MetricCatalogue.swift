@@ -29,6 +29,7 @@ enum MetricCatalogue {
         "coatcheck_logins_total": "Logins that came to an end, by their result.",
         "coatcheck_logout_tokens_total": "Back-channel logout tokens that arrived.",
         "coatcheck_metric_series_left_out_total": "Label combinations beyond what one metric may have.",
+        "coatcheck_moved_total": "Posts of tokens that apps already held, by their result.",
         "coatcheck_presence_keys_total": "Keys registered that a device uses only with its user.",
         "coatcheck_presence_proofs_total": "Proofs of presence judged; result is accepted, a code or a reason.",
         "coatcheck_proofs_total": "Proofs and passes judged; result is accepted, a code or a reason.",

@@ -29,8 +29,17 @@ enum StartingSeries {
                 Maker(metrics: metrics).counters(
                     "child_sessions", [[("provider", provider.name.text), ("client", client.name.text)]],
                     client.children.keys.sorted().map { [("kind", $0.text)] })
+                registerImports(provider.name, client, metrics)
             }
         }
+    }
+
+    /// Creates the series of a client whose apps may import tokens.
+    static func registerImports(_ provider: ProviderName, _ client: ClientProfile, _ metrics: MetricsRegistry) {
+        guard client.importTokens else { return }
+        Maker(metrics: metrics).counters(
+            "moved", [[("provider", provider.text), ("client", client.name.text)]],
+            ImportResult.allCases.map { [("way", "tokens"), ("result", $0.rawValue)] })
     }
 
     /// Creates the series of the given providers, clients and upstreams.

@@ -75,11 +75,12 @@ struct CleverTests {
     )
     func importRefused() async throws {
         let answers: [(RawServer.Reply, String)] = [
-            (.json(#"{"client_id":"another-app","scopes":[]}"#), "rejected another_clients_token"),
-            (.json(#"{"client_id":"ios-00011"}"#), "rejected another_clients_token"),
-            (.json(#"{"error":"unauthorized"}"#, status: 401), "rejected invalid_token"),
-            (.json(#"{"scopes":[]}"#), "unusable"), (.json("[]"), "unusable"),
-            (.json(#"{"client_id":7}"#), "unusable"), (.json("{}", status: 503), "retryable"),
+            (.json(#"{"client_id":"another-app","scopes":[]}"#), "rejected unauthorized_client"),
+            (.json(#"{"client_id":"ios-00011"}"#), "rejected unauthorized_client"),
+            (.json(#"{"error":"unauthorized"}"#, status: 401), "rejected invalid_grant"),
+            (.json(#"{"scopes":[]}"#), "retryable"), (.json("[]"), "retryable"),
+            (.json(#"{"client_id":7}"#), "retryable"), (.json("{}", status: 503), "retryable"),
+            (.json(#"{"message":"Forbidden"}"#, status: 403), "retryable"), (.json("{}", status: 404), "retryable"),
         ]
         for (answer, expected) in answers {
             let server = try RawServer { _ in answer }
@@ -91,7 +92,6 @@ struct CleverTests {
                 let told =
                     switch failure {
                     case .rejected(let error): "rejected \(error.code)"
-                    case .unusable: "unusable"
                     case .retryable: "retryable"
                     default: "\(String(describing: failure))"
                     }

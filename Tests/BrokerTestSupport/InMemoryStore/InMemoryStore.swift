@@ -119,6 +119,31 @@ package final class InMemoryStore: BrokerStore {
         }
     }
 
+    package func claimImport(
+        _ row: ExchangeRow, sparing: SparedClaims
+    ) async throws(StoreFailure) -> ExchangeClaimResult {
+        let moment = monotonic()
+        return try transaction { $0.claimImport(row, sparing: sparing, at: moment) }
+    }
+
+    package func releaseImport(
+        _ key: Digest, fence: Int64, _ release: ImportRelease
+    ) async throws(StoreFailure) -> Bool {
+        try transaction { $0.releaseImport(key, fence: fence, release) }
+    }
+
+    package func countImportCall(_ key: Digest, fence: Int64, calls: Int) async throws(StoreFailure) -> Bool {
+        try transaction { $0.countImportCall(key, fence: fence, calls: calls) }
+    }
+
+    package func keepPair(_ pair: ImportPair, fence: Int64, at now: WallTime) async throws(StoreFailure) -> Bool {
+        try transaction { $0.keepPair(pair, fence: fence, at: now) }
+    }
+
+    package func keptPair(_ key: Digest) async throws(StoreFailure) -> ImportPair? {
+        try transaction { $0.importPairs[key] }
+    }
+
     package func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
         let moment = monotonic()
         return try transaction { $0.exchange(key, at: moment) }
@@ -361,7 +386,8 @@ package final class InMemoryStore: BrokerStore {
     package func sweep(
         now: WallTime, limit: Int, lapsedSince: WallTime?
     ) async throws(StoreFailure) -> SweepResult {
-        try transaction { $0.sweep(now: now, limit: limit, lapsedSince: lapsedSince) }
+        let moment = monotonic()
+        return try transaction { $0.sweep(now: now, limit: limit, lapsedSince: lapsedSince, at: moment) }
     }
 
     package func ping() async throws(StoreFailure) { try transaction { _ in } }

@@ -16,6 +16,7 @@ extension MemoryState {
             }
         case .outbox: outbox.map { ($0.key.bytes, .outbox($0.value)) }
         case .targetTokens: targetTokens.map { ($0.key.bytes, .targetToken($0.value)) }
+        case .importPairs: importPairs.map { ($0.key.bytes, .importPair($0.value)) }
         case .leases:
             leases.map { (Array($0.key.utf8), .lease(name: $0.key, owner: $0.value.owner, until: $0.value.until)) }
         case .seals: seals.map { (Array($0.key.utf8), .seals(key: $0.key, count: $0.value)) }
@@ -40,6 +41,7 @@ extension MemoryState {
             self.marks[row.tokenDigest] = marks.moved(by: moment)
         case .outbox(let row): addOutbox([row])
         case .targetToken(let row): if targetTokens[row.key] == nil { targetTokens[row.key] = row }
+        case .importPair(let pair): if importPairs[pair.key] == nil { importPairs[pair.key] = pair }
         case .logoutToken(let id, let until): if logoutTokens[id] == nil { logoutTokens[id] = until }
         case .lease(let name, let owner, let until):
             if leases[name] == nil { leases[name] = Lease(owner: owner, until: until) }
@@ -66,6 +68,7 @@ extension MemoryState {
         case .registrations: registrations.map { row($0.key, $0.key, $0.value.sealed) }
         case .outbox: outbox.map { row($0.key, $0.value.boundTo, $0.value.tokens) }
         case .targetTokens: targetTokens.map { row($0.key, $0.key, $0.value.tokens) }
+        case .importPairs: importPairs.map { row($0.key, $0.key, $0.value.tokens) }
         }
     }
 
@@ -82,6 +85,7 @@ extension MemoryState {
         case .registrations: registrations[key]?.sealed = new
         case .outbox: outbox[key]?.tokens = new
         case .targetTokens: targetTokens[key]?.tokens = new
+        case .importPairs: importPairs[key]?.tokens = new
         }
         return true
     }

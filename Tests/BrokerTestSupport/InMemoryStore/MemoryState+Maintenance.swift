@@ -41,7 +41,7 @@ extension MemoryState {
         if leases[name]?.owner == owner { leases[name]?.owner = "" }
     }
 
-    mutating func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) -> SweepResult {
+    mutating func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?, at moment: Duration) -> SweepResult {
         let limit = max(limit, 0)
         let spent = now.advanced(by: .zero - RetentionPeriods.spent)
         let buried = now.advanced(by: .zero - RetentionPeriods.tombstone)
@@ -59,11 +59,12 @@ extension MemoryState {
             touched += 1
         }
         guard let lapsedSince else { return SweepResult(touched: touched) }
-        for row in exchanges.values.filter({ $0.createdAt <= spent }).prefix(limit) {
+        for row in exchanges.values.filter({ $0.createdAt <= spent && $0.imported == nil }).prefix(limit) {
             exchanges[row.key] = nil
             exchangeClaims[row.key] = nil
             touched += 1
         }
+        touched += sweepImports(now: now, limit: limit, at: moment)
         for (id, _) in logoutTokens.filter({ $0.value <= now }).prefix(limit) {
             logoutTokens[id] = nil
             touched += 1

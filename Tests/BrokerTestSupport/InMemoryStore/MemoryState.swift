@@ -15,6 +15,8 @@ struct MemoryState {
     var exchanges: [Digest: ExchangeRow] = [:]
     /// The end of each exchange's claim, on the store's monotonic clock.
     var exchangeClaims: [Digest: Duration] = [:]
+    /// The kept pairs of imports, by exchange.
+    var importPairs: [Digest: ImportPair] = [:]
     var sessions: [Digest: SessionRow] = [:]
     /// The marks of refreshes, by session.
     var marks: [Digest: RefreshMarks] = [:]
@@ -146,6 +148,7 @@ extension MemoryState {
         guard var row = owned(key, fence) else { return false }
         row.outcome = outcome
         exchanges[key] = row
+        endImport(key)
         if outcome == .spent(.registrationRejected), case .registration(let gate) = row.gate,
             registrations[gate]?.status == .claimed, registrations[gate]?.attempts == 0
         {
@@ -167,6 +170,7 @@ extension MemoryState {
         }
         row.outcome = .session(session.tokenDigest)
         exchanges[key] = row
+        endImport(key)
         if case .registration = row.gate { closeGate(row.gate) }
         let now = session.createdAt
         var ended = EndedSessions()

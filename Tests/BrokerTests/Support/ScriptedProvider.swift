@@ -81,6 +81,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var takesIDTokens = true
         var handed: [HandedIDToken] = []
         var importFault: FieldFault?
+        var spendsImportedTokens = true
         var imports: [ImportRequest] = []
         /// The time until the provider accepts calls again, because its endpoint is failing; nil if the provider accepts calls.
         var refusesCallsFor: Duration?
@@ -237,6 +238,8 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         if let failure { throw failure }
         return ProviderIdentity(subject: script.subject, claims: [("name", .string("Ana"))], sid: script.sid)
     }
+
+    var spendsImportedTokens: Bool { script.withLock { $0.spendsImportedTokens } }
 
     func importFault(_ tokens: ImportedTokens) -> FieldFault? { script.withLock { $0.importFault } }
 

@@ -53,6 +53,26 @@ struct StartingSeriesTests {
         #expect(metrics.seriesCount == before)
     }
 
+    @Test("A client's apps may import tokens → the counter of each result exists, with zero; else they are missing")
+    func imports() throws {
+        for mayImport in [true, false] {
+            let provider = ProviderName(unchecked: "clover")
+            let metrics = MetricsRegistry()
+            StartingSeries.registerImports(
+                provider, ClientProfile(name: ClientName(unchecked: "ios"), redirectURIs: [], importTokens: mayImport),
+                metrics)
+            let before = metrics.seriesCount
+            #expect(before == (mayImport ? ImportResult.allCases.count : 0))
+            let log = ProcessLog(level: .error, now: { WallTime(seconds: 0) }, emit: { _ in })
+            let sink = EventLog(log: log, metrics: metrics).sink
+            for result in ImportResult.allCases {
+                sink.emit(.imported(provider: provider, client: ClientName(unchecked: "ios"), result: result))
+            }
+            #expect(metrics.seriesCount == ImportResult.allCases.count)
+            #expect(metrics.text().contains("# HELP coatcheck_moved_total "))
+        }
+    }
+
     @Test(
         "Starting series are registered twice → no more series; registered for a hundred clients → at most the limit of series"
     )

@@ -189,10 +189,11 @@ import ios at-x "$secret" '"refresh_token":"rt-x"'
 expect_problem 400 invalid_request "import of a Clever token with a refresh token, although Clever never issues refresh tokens"
 same 0 "$(calls clever/tokeninfo)" "two imports of Clever tokens that the broker itself refuses → no tokeninfo call at Clever"
 import ios at-invented "$secret"
-expect_problem 400 code_rejected "import of an invented Clever token"
+expect_problem 409 login_required "import of an invented Clever token"
+expect_json .reason grant_revoked "import of an invented Clever token → the reason grant_revoked"
 clever_token other-app
 import ios "$TOKEN" "$(random_token)"
-expect_problem 400 code_rejected "import of a Clever token that another application got"
+expect_problem 502 provider_error "import of a Clever token that another application got"
 same "0 0" "$(calls clever/me) $(calls clever/users)" "import of a Clever token that another application got → the broker reads no user data at Clever"
 clever_token ios-0001
 import ios "$TOKEN" "$secret"

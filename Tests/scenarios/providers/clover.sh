@@ -66,7 +66,8 @@ import="{\"provider\":\"clover\",\"client\":\"ios\",\"tokens\":{\"access_token\"
 secret=$(random_token)
 sandbox DELETE /requests
 post /v1/sessions "${import/\"rt-/\"rt-invented-},\"login_token\":\"$(random_token)\"}"
-expect_problem 400 code_rejected "import of a refresh token that Clover does not know"
+expect_problem 409 login_required "import of a refresh token that Clover does not know"
+same "grant_revoked null" "$(json .reason) $(jq -c .login "$work/body")" "import of an invented Clover token → the reason grant_revoked, and a null login"
 post /v1/sessions "$import,\"login_token\":\"$secret\"}"
 expect_status 201 "an app imports the tokens that it got from Clover → a session"
 sandbox GET '/requests?provider=clover'
@@ -82,6 +83,53 @@ expect_problem 409 code_already_used "import of Clover tokens that were already 
 post /v1/sessions "${import/\"ios\"/\"web\"}}"
 expect_problem 403 client_not_allowed "import of Clover tokens by a client whose configuration lacks import_tokens"
 
+# clover_tokens: sets `import` to the beginning of an import's body, with new tokens that the app fetched itself
+clover_tokens() {
+    verifier=$(random_token)
+    CALLBACK=$(location "$SANDBOX/clover-web/oauth/v2/authorize?client_id=AFAKE0001&redirect_uri=https://app.example.org/clover&code_challenge=$(s256 "$verifier")&sandbox_user=cleo")
+    curl -s "$SANDBOX/clover-api/oauth/v2/token" -H 'Content-Type: application/json' -o "$work/tokens" \
+        -d "{\"client_id\":\"AFAKE0001\",\"code\":\"$(url_value code "$CALLBACK")\",\"code_verifier\":\"$verifier\"}"
+    import="{\"provider\":\"clover\",\"client\":\"ios\",\"tokens\":{\"access_token\":\"$(json .access_token "$work/tokens")\",\"refresh_token\":\"$(json .refresh_token "$work/tokens")\",\"merchant_id\":\"$(url_value merchant_id "$CALLBACK")\"},\"login_token\":\"$(random_token)\"}"
+}
+
+step "5a. An import during faults of Clover: the app's token stays good"
+device e-phone
+clover_tokens
+fault clover '{"fault":"status","status":503,"endpoint":"refresh","times":5}'
+for _ in 1 2 3 4 5; do
+    post /v1/sessions "$import"
+    expect_problem 503 provider_unavailable "import of Clover tokens while Clover answers 503"
+    same "" "$(json .retry)" "import of Clover tokens while Clover answers 503 → the app may repeat the post"
+done
+fault clover '{"fault":"status","status":403,"body":"<html>firewall</html>","endpoint":"refresh","times":1}'
+post /v1/sessions "$import"
+expect_problem 503 provider_unavailable "import of Clover tokens while a firewall answers for Clover"
+fault clover '{"fault":"drop-before","endpoint":"refresh","times":1}'
+post /v1/sessions "$import"
+expect_status 201 "Clover restarts during the import of tokens, and the confirming call is granted → a session"
+clover_tokens
+before=$(calls clover/refresh)
+fault clover '{"fault":"drop-after","endpoint":"refresh","times":1}'
+post /v1/sessions "$import"
+expect_problem 409 login_required "import of Clover tokens whose answer is lost"
+expect_json .reason refresh_lost "Clover spends the token, its answer is lost, and it refuses the confirming call → refresh_lost"
+same "$((before + 2))" "$(calls clover/refresh)" "import of Clover tokens whose answer is lost → one confirming call"
+post /v1/sessions "$import"
+expect_json .reason refresh_lost "repeated import whose answer was lost → the same answer"
+same "$((before + 2))" "$(calls clover/refresh)" "repeated import whose answer was lost → two calls in all"
+
+step "5b. Reading the merchant fails after an import was granted: the next post only reads the merchant"
+device f-phone
+clover_tokens
+before=$(calls clover/refresh)
+fault clover '{"fault":"status","status":503,"endpoint":"merchant"}'
+post /v1/sessions "$import"
+expect_problem 503 provider_unavailable "import of Clover tokens while reading the merchant fails"
+sandbox DELETE /faults
+post /v1/sessions "$import"
+expect_status 201 "repeated import after the merchant's address is back → a session"
+same "$((before + 1))" "$(calls clover/refresh)" "import of Clover tokens while reading the merchant fails, and its repetition → one refresh call"
+
 step "6. Migration: a legacy token without an expiry is exchanged for a token pair"
 device legacy-phone
 sandbox POST /legacy-token/clover '{"client_id":"AFAKE0001","user":"cleo"}'
@@ -95,7 +143,7 @@ expect_problem 400 invalid_request "migration request without the merchant id"
 expect_json .errors[0].pointer /tokens/merchant_id "migration request without the merchant id → the error points to this member"
 same 0 "$(calls clover/migrate)" "migration request without the merchant id → no migrate call at Clover"
 migrate "$legacy" MOTHER0000001 "$(random_token)"
-expect_problem 400 code_rejected "migration with another merchant's id"
+expect_problem 409 login_required "migration with another merchant's id"
 same 0 "$(calls clover/token)" "migration with another merchant's id → zero token calls"
 sandbox DELETE /requests
 migrate "$legacy" "$merchant" "$secret"
@@ -116,7 +164,8 @@ request POST /v1/session/refresh
 expect_status 200 "refresh of a session from a migrated legacy token → 200"
 sandbox POST /legacy-token/clover '{"client_id":"AOTHER001","user":"cleo"}'
 migrate "$(json .access_token "$work/control")" "$merchant" "$(random_token)"
-expect_problem 400 code_rejected "migration of another app's legacy token"
+expect_problem 409 login_required "migration of another app's legacy token"
+expect_json .reason grant_revoked "migration of another app's legacy token → the reason grant_revoked"
 
 step "7. The user refuses, another device forwards the callback, or the code is invented"
 refusals clover ios

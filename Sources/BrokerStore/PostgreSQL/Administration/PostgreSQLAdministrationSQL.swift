@@ -70,6 +70,7 @@ enum PostgreSQLAdministrationSQL {
             )
         case .outbox: ("outbox o", "o.key", PostgreSQLUpkeepSQL.outboxColumns)
         case .targetTokens: ("audience_tokens", "key", TargetTokenRow.columns)
+        case .importPairs: ("import_pairs", "key", ImportPair.columns)
         case .leases: ("leases", "name", "format, name, owner, until")
         case .seals: ("key_seals", "key", "1, key, seals")
         case .audit: ("audit", "id", "format, at, actor, action, target, outcome")
@@ -116,12 +117,15 @@ enum PostgreSQLAdministrationSQL {
             "key": .bytes, "proof": .bytes, "salt": .bytes, "key_id": .text, "fence": .integer, "claim": .bytes,
             "lifetime": .integer, "attempts": .integer, "created_at": .integer, "gate_kind": .integer, "gate": .bytes,
             "moment": .integer, "outcome": .integer, "outcome_digest": .bytes, "spent_reason": .integer,
+            "kept_until": .integer, "pair_kept_at": .integer, "refusals": .integer, "first_refused_at": .integer,
+            "import_end": .integer,
         ],
         """
         INSERT INTO exchanges (key, proof, salt, key_id, fence, claim, claim_until, attempts, created_at, gate_kind, gate,
-            outcome, outcome_digest, spent_reason)
+            outcome, outcome_digest, spent_reason, import_end, kept_until, pair_kept_at, refusals, first_refused_at)
         VALUES (:key, :proof, :salt, :key_id, :fence, :claim, \(EngineClock.moment) + :lifetime, :attempts, :created_at,
-            :gate_kind, :gate, :outcome, :outcome_digest, :spent_reason)
+            :gate_kind, :gate, :outcome, :outcome_digest, :spent_reason, :import_end, :kept_until, :pair_kept_at,
+            :refusals, :first_refused_at)
         ON CONFLICT DO NOTHING
         """)
     static let insertSession = Statement(

@@ -140,6 +140,7 @@ extension StoredRow {
                 (
                     SQL.insertExchange,
                     row.claimParameters + row.gate.parameters + ["moment": moment] + row.outcome.parameters
+                        + ImportMarks.parameters(row.imported)
                 )
             case .session(let row, let marks):
                 (
@@ -153,6 +154,7 @@ extension StoredRow {
                 )
             case .outbox(let row): (PostgreSQLUpkeepSQL.addOutbox, [row].parameters)
             case .targetToken(let row): (PostgreSQLTargetTokenSQL.insert, row.parameters)
+            case .importPair(let pair): (PostgreSQLImportSQL.insertPair, pair.parameters)
             case .logoutToken(let id, let until):
                 (SQL.insertLogoutToken, ["id": .digest(id), "until": .time(until)])
             case .lease(let name, let owner, let until):

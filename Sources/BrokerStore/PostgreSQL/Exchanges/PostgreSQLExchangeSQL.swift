@@ -9,6 +9,7 @@ enum PostgreSQLExchangeSQL {
         """
         \(row).format, \(row).key, \(row).proof, \(row).salt, \(row).key_id, \(row).fence, \(row).attempts, \
         \(row).created_at, \(row).outcome, \(row).outcome_digest, \(row).spent_reason, \(row).gate_kind, \(row).gate, \
+        \(row).kept_until, \(row).pair_kept_at, \(row).refusals, \(row).first_refused_at, \(row).import_end, \
         \(row).claim, \(row).claim_until - \(moment)
         """
     }
@@ -129,19 +130,23 @@ enum PostgreSQLExchangeSQL {
 
     /// Settles an exchange.
     ///
+    /// An import's pair is dropped, and a refused import (12) is kept for a day only.
+    ///
     /// The values from `key` to `sealed` are the columns of a registration, which is stored if `has_registration` is true.
     static let settle = Statement(
         "settle_exchange",
         [
             "exchange": .bytes, "exchange_fence": .integer, "outcome": .integer, "outcome_digest": .bytes,
-            "spent_reason": .integer, "may_resubmit": .truth,
+            "spent_reason": .integer, "import_end": .integer, "may_resubmit": .truth,
         ] + PostgreSQLUpkeepSQL.outbox + [
             "has_registration": .truth, "key": .bytes, "login_token": .bytes, "created_at": .integer,
             "expires_at": .integer, "status": .integer, "attempts": .integer, "sealed_key": .text, "sealed": .bytes,
         ],
         """
         WITH settled AS (
-            UPDATE exchanges SET outcome = :outcome, outcome_digest = :outcome_digest, spent_reason = :spent_reason
+            UPDATE exchanges SET outcome = :outcome, outcome_digest = :outcome_digest, spent_reason = :spent_reason,
+                import_end = :import_end, pair_kept_at = NULL,
+                kept_until = CASE WHEN :import_end = 12 THEN created_at + 86400000 ELSE kept_until END
             WHERE key = :exchange AND fence = :exchange_fence AND outcome = 0 AND format = 1 RETURNING gate_kind, gate),
         revoked AS (
             INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
@@ -171,7 +176,7 @@ enum PostgreSQLExchangeSQL {
             + PostgreSQLSessionSQL.inserted,
         """
         WITH settled AS (
-            UPDATE exchanges SET outcome = 2, outcome_digest = :token
+            UPDATE exchanges SET outcome = 2, outcome_digest = :token, pair_kept_at = NULL
             WHERE key = :exchange AND fence = :exchange_fence AND outcome = 0 AND format = 1 RETURNING gate_kind, gate),
         registration AS (
             UPDATE registrations r SET status = 2 FROM settled g
@@ -215,7 +220,7 @@ extension ExchangeRow {
 }
 
 extension ExchangeRow.Outcome {
-    /// The values of `outcome, outcome_digest, spent_reason`.
+    /// The values of `outcome, outcome_digest, spent_reason, import_end`.
     var parameters: Named<Parameter> {
         switch self {
         case .calling: Self.parameters(0, nil, nil)
@@ -231,7 +236,8 @@ extension ExchangeRow.Outcome {
     ) -> Named<Parameter> {
         [
             "outcome": .integer(kind), "outcome_digest": .digest(digest),
-            "spent_reason": .integer(reason?.rawValue),
+            "spent_reason": .integer(reason?.olderReason.rawValue),
+            "import_end": .integer(reason?.importEnd?.rawValue),
         ]
     }
 }

@@ -29,6 +29,7 @@ enum PostgreSQLSchema {
         Migration(version: 7, readableFrom: 1, sql: PostgreSQLTargetTokenSQL.migration),
         Migration(version: 8, readableFrom: 1, sql: versions),
         Migration(version: 9, readableFrom: 1, sql: exports),
+        Migration(version: 10, readableFrom: 1, sql: PostgreSQLImportSQL.migration),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }

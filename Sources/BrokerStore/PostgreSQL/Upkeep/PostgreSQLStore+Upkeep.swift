@@ -102,6 +102,7 @@ extension PostgreSQLStore {
         guard let lapsedSince else { return result }
         result.touched += try await scan(
             PostgreSQLUpkeepSQL.sweepUsed, times, isWrite: true, count)
+        result.touched += try await sweepImports(now: now, limit: limit)
         let buried = now.advanced(by: .zero - RetentionPeriods.tombstone)
         result.touched += try await scan(
             PostgreSQLUpkeepSQL.sweepTombstones, ["buried": .time(buried), "limit": .integer(limit)], isWrite: true,

@@ -126,7 +126,7 @@ enum PostgreSQLUpkeepSQL {
     static let sweepUsed = Statement(
         "sweep_used", ["spent": .integer, "now": .integer, "limit": .integer],
         """
-        WITH \(removal("exchanges", "key", "created_at", ":spent")),
+        WITH \(removal("exchanges", "key", "created_at", ":spent AND kept_until IS NULL")),
         \(removal("logout_tokens", "id", "until", ":now")),
         \(removal("taken_proofs", "name", "until", ":now"))
         SELECT (SELECT count(*) FROM gone_exchanges) + (SELECT count(*) FROM gone_logout_tokens)

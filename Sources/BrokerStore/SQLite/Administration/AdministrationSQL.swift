@@ -32,6 +32,7 @@ enum AdministrationSQL {
         case .sessions: ("sessions", "token", "\(SessionSQL.columns), \(RefreshSQL.markColumns)")
         case .outbox: ("outbox", "key", UpkeepSQL.outboxColumns)
         case .targetTokens: ("audience_tokens", "key", TargetTokenRow.columns)
+        case .importPairs: ("import_pairs", "key", ImportPair.columns)
         case .leases: ("leases", "name", "format, name, owner, until")
         case .seals: ("key_seals", "key", "1, key, seals")
         case .audit: ("audit", "id", "format, at, actor, action, target, outcome")
@@ -49,9 +50,10 @@ enum AdministrationSQL {
     static let insertExchange = NamedSQL(
         """
         INSERT INTO exchanges (key, proof, salt, key_id, fence, claim_until, attempts, created_at, gate_kind, gate, claim,
-            claim_epoch, outcome, outcome_digest, spent_reason)
+            claim_epoch, outcome, outcome_digest, spent_reason, import_end, kept_until, pair_kept_at, refusals, first_refused_at)
         VALUES (:key, :proof, :salt, :key_id, :fence, :claim_until, :attempts, :created_at, :gate_kind, :gate, :claim,
-            :claim_epoch, :outcome, :outcome_digest, :spent_reason) ON CONFLICT DO NOTHING
+            :claim_epoch, :outcome, :outcome_digest, :spent_reason, :import_end, :kept_until, :pair_kept_at,
+            :refusals, :first_refused_at) ON CONFLICT DO NOTHING
         """)
     static let insertLogoutToken = NamedSQL(
         "INSERT INTO logout_tokens (id, until) VALUES (:id, :until) ON CONFLICT DO NOTHING")

@@ -132,7 +132,9 @@ extension Database {
         case .handoff(let row): try change(AdministrationSQL.insertHandoff, row.values)
         case .registration(let row): try change(RegistrationSQL.insert, row.values)
         case .exchange(let row):
-            try change(AdministrationSQL.insertExchange, row.values(clock) + row.outcome.values)
+            try change(
+                AdministrationSQL.insertExchange,
+                row.values(clock) + row.outcome.values + ImportMarks.values(row.imported))
         case .session(let row, let marks):
             guard try change(AdministrationSQL.insertSession, row.values) == 1, row.endedAt == nil else {
                 return
@@ -149,6 +151,7 @@ extension Database {
             try change(RefreshSQL.mark, values)
         case .outbox(let row): try change(UpkeepSQL.addOutbox, row.values)
         case .targetToken(let row): try change(TargetTokenSQL.insert, row.values)
+        case .importPair(let pair): try change(ImportSQL.insertPair, pair.values)
         case .logoutToken(let id, let until):
             try change(AdministrationSQL.insertLogoutToken, ["id": id.sql, "until": until.sql])
         case .lease(let name, let owner, let until):

@@ -7,7 +7,7 @@ import GRDB
 enum ExchangeSQL {
     static let columns = """
         format, key, proof, salt, key_id, fence, attempts, created_at, outcome, outcome_digest, spent_reason, gate_kind, \
-        gate, claim, claim_until, claim_epoch
+        gate, kept_until, pair_kept_at, refusals, first_refused_at, import_end, claim, claim_until, claim_epoch
         """
     static let insert = NamedSQL(
         """
@@ -47,9 +47,14 @@ enum ExchangeSQL {
         UPDATE exchanges SET outcome = 1, attempts = max(attempts - :uncounted, 0)
         WHERE key = :key AND fence = :fence AND outcome = 0 AND format = 1 RETURNING gate_kind, gate
         """)
+    /// Settles an exchange.
+    ///
+    /// An import's pair is dropped, and a refused import (12) is kept for a day only.
     static let settle = NamedSQL(
         """
-        UPDATE exchanges SET outcome = :outcome, outcome_digest = :outcome_digest, spent_reason = :spent_reason
+        UPDATE exchanges SET outcome = :outcome, outcome_digest = :outcome_digest, spent_reason = :spent_reason,
+            import_end = :import_end, pair_kept_at = NULL,
+            kept_until = CASE WHEN :import_end = 12 THEN created_at + 86400000 ELSE kept_until END
         WHERE key = :key AND fence = :fence AND outcome = 0 AND format = 1 RETURNING gate_kind, gate
         """)
     static let beyondLimit = NamedSQL(
@@ -84,21 +89,25 @@ extension ExchangeRow {
 }
 
 extension ExchangeRow.Outcome {
-    /// The values of `outcome, outcome_digest, spent_reason`.
+    /// The values of `outcome, outcome_digest, spent_reason, import_end`.
     var values: Named<DatabaseValue> {
         switch self {
-        case .calling: Self.values(0, .null, .null)
-        case .released: Self.values(1, .null, .null)
-        case .session(let tokenDigest): Self.values(2, tokenDigest.sql, .null)
-        case .registration(let key): Self.values(3, key.sql, .null)
-        case .spent(let reason): Self.values(4, .null, reason.rawValue.databaseValue)
+        case .calling: Self.values(0, .null, nil)
+        case .released: Self.values(1, .null, nil)
+        case .session(let tokenDigest): Self.values(2, tokenDigest.sql, nil)
+        case .registration(let key): Self.values(3, key.sql, nil)
+        case .spent(let reason): Self.values(4, .null, reason)
         }
     }
 
     private static func values(
-        _ kind: Int, _ digest: DatabaseValue, _ reason: DatabaseValue
+        _ kind: Int, _ digest: DatabaseValue, _ reason: ExchangeRow.SpentReason?
     ) -> Named<DatabaseValue> {
-        ["outcome": kind.databaseValue, "outcome_digest": digest, "spent_reason": reason]
+        [
+            "outcome": kind.databaseValue, "outcome_digest": digest,
+            "spent_reason": reason?.olderReason.rawValue.databaseValue ?? .null,
+            "import_end": reason?.importEnd?.rawValue.databaseValue ?? .null,
+        ]
     }
 }
 

@@ -110,8 +110,9 @@ extension SQLiteStore {
         now: WallTime, limit: Int, lapsedSince: WallTime?
     ) async throws(StoreFailure) -> SweepResult {
         writer.makeReserve()
+        let claimClock = claimClock
         let result = try await writer.write { database in
-            try database.sweep(now: now, limit: max(limit, 0), lapsedSince: lapsedSince)
+            try database.sweep(now: now, limit: max(limit, 0), lapsedSince: lapsedSince, claimClock())
         }
         // If a full batch was swept, the next sweep follows soon and overwrites the log.
         if result.touched < limit { try await emptyLog() }
@@ -138,7 +139,9 @@ extension SQLiteStore {
 }
 
 extension Database {
-    fileprivate func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) throws -> SweepResult {
+    fileprivate func sweep(
+        now: WallTime, limit: Int, lapsedSince: WallTime?, _ clock: ClaimClock
+    ) throws -> SweepResult {
         let spent: Named = [
             "spent": now.advanced(by: .zero - RetentionPeriods.spent).sql, "limit": limit.databaseValue,
         ]
@@ -150,6 +153,7 @@ extension Database {
         touched += try change(UpkeepSQL.sweepHandoffs, over)
         guard let lapsedSince else { return SweepResult(touched: touched) }
         touched += try change(UpkeepSQL.sweepExchanges, spent)
+        touched += try sweepImports(now: now, limit: limit, clock)
         touched += try change(UpkeepSQL.sweepLogoutTokens, over)
         touched += try change(UpkeepSQL.sweepSessions, ["buried": buried, "limit": limit.databaseValue])
         let known: Named = [

@@ -87,7 +87,8 @@ enum UpkeepSQL {
         """)
     static let sweepExchanges = NamedSQL(
         """
-        DELETE FROM exchanges WHERE key IN (SELECT key FROM exchanges WHERE created_at <= :spent AND format = 1 LIMIT :limit)
+        DELETE FROM exchanges WHERE key IN (
+            SELECT key FROM exchanges WHERE created_at <= :spent AND kept_until IS NULL AND format = 1 LIMIT :limit)
         """)
 }
 

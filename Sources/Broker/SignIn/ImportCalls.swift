@@ -1,0 +1,218 @@
+/// Makes the provider calls of one claimed import, and hands their results to its settlement.
+///
+/// A refresh token makes at most two calls that may have reached the provider: the first call, and one confirming call after a
+/// lost answer. The row has their number before each call is sent (`ImportStore`).
+struct ImportCalls: Sendable {
+    /// The pause between a lost answer and the confirming call.
+    ///
+    /// A provider that restarts cuts its answers, and then refuses connections for some seconds.
+    private static let pause = Duration.seconds(2)
+    /// The time that has to be left for the pause and the confirming call; with less time, the next post makes the call.
+    private static let enough = Duration.seconds(5)
+
+    private let context: BrokerContext
+    private let exchange: GrantedExchange
+    private let settlement: ExchangeSettlement
+
+    init(_ exchange: GrantedExchange, _ settlement: ExchangeSettlement) {
+        context = exchange.claim.context
+        self.exchange = exchange
+        self.settlement = settlement
+    }
+
+    private var plan: ExchangePlan { exchange.plan }
+    private var row: ExchangeRow { exchange.row }
+    private var profile: ProviderProfile { plan.provider.profile }
+
+    /// Returns the session that the imported tokens become.
+    func run(_ imported: ImportedTokens) async throws(BrokerProblem) -> SignInOutcome {
+        guard let provider = plan.provider as? any TokenImporting else {
+            throw await settlement.spend(
+                .providerError, because: .unusable(detail: "this kind of provider imports no tokens"))
+        }
+        let tokens: TokenSet
+        if row.imported?.pairKeptAt != nil {
+            tokens = try await keptTokens()
+        } else {
+            tokens = try await call(provider, imported)
+            if provider.spendsImportedTokens { try await keep(tokens) }
+        }
+        let identity = IdentityContext(
+            client: plan.client.name, nonce: .none, callback: imported.callback, requestedScope: [])
+        let who: ProviderIdentity
+        do throws(ProviderFailure) {
+            who = try await exchange.reading { () async throws(ProviderFailure) in
+                try await provider.identifyImported(tokens, identity, by: exchange.deadline)
+            }
+        } catch {
+            guard isPassing(error) else { throw await settlement.settleIdentityFailure(error, tokens) }
+            // The number of calls is 0 here, because their last answer is known. If it is a pair, the store ignores the number.
+            throw await settlement.releaseImport(ImportRelease(calls: 0), because: error)
+        }
+        return try await settlement.complete(tokens, who, [])
+    }
+
+    /// Whether a failed read of the user may succeed later, so that the tokens are kept.
+    private func isPassing(_ failure: ProviderFailure) -> Bool {
+        switch failure {
+        case .notSent, .retryable, .lost: true
+        // If the clock is in doubt now, the user may have been judged by a wrong time.
+        case .identityRejected: !context.may(.refuse)
+        case .rejected, .unusable: false
+        }
+    }
+
+    // MARK: The call
+
+    /// Brings the app's token to the provider, and repeats the call one time after a lost answer.
+    private func call(
+        _ provider: any TokenImporting, _ imported: ImportedTokens
+    ) async throws(BrokerProblem) -> TokenSet {
+        var calls = row.attempts
+        while true {
+            let begun = context.clock.monotonic()
+            // Read this before the call, as for a refresh (decision 50).
+            let grantsOthers = hasGrantedOthers(since: begun)
+            let failure: ProviderFailure
+            switch await takenOver(provider, imported) {
+            case .success(let tokens):
+                if provider.spendsImportedTokens {
+                    context.memory.answers.granted(profile.name, plan.client.name, begun: begun)
+                }
+                guard let refusal = tokens.refusal else { return tokens }
+                throw await settlement.spendRevoking(
+                    .providerError, because: .unusable(detail: refusal), revoking: tokens)
+            case .failure(let error): failure = error
+            }
+            switch reading(isConfirming: calls > 1, grantsOthers).fate(of: failure) {
+            case .spent(let reason): throw await settlement.spend(reason, because: failure)
+            case .released: throw await settlement.releaseImport(ImportRelease(calls: calls - 1), because: failure)
+            case .counted:
+                context.memory.answers.refused(profile.name, plan.client.name, begun: begun)
+                throw await settlement.releaseImport(
+                    ImportRelease(calls: calls - 1, refusedAt: context.clock.now()), because: failure)
+            case .lost:
+                guard try await mayConfirm(failure) else {
+                    throw await settlement.releaseImport(ImportRelease(calls: calls), because: failure)
+                }
+                calls = ImportMarks.maximumCalls
+            }
+        }
+    }
+
+    private func takenOver(
+        _ provider: any TokenImporting, _ imported: ImportedTokens
+    ) async -> Result<TokenSet, ProviderFailure> {
+        let request = ImportRequest(
+            client: plan.client.name, tokens: imported, idempotencyKey: Base64URL.encode(row.key.bytes))
+        do throws(ProviderFailure) {
+            return .success(try await provider.takeOver(request, by: exchange.deadline))
+        } catch { return .failure(error) }
+    }
+
+    private func reading(isConfirming: Bool, _ grantsOthers: Bool) -> ImportReading {
+        let refusals = row.imported?.refusals ?? 0
+        let isLong = refusedFor.map { $0 >= ImportReading.countedPeriod } ?? false
+        return ImportReading(
+            isConfirming: isConfirming,
+            isEnough: grantsOthers && isLong && refusals + 1 >= ImportReading.countedRefusals && context.may(.refuse))
+    }
+
+    /// The time since the first counted refusal of this token; nil before the first.
+    private var refusedFor: Duration? { row.imported?.firstRefusedAt.map { context.clock.now().since($0) } }
+
+    /// Whether the provider has granted another call of the client since the first counted refusal of this token.
+    private func hasGrantedOthers(since begun: Duration) -> Bool {
+        guard let refusedFor, refusedFor > .zero else { return false }
+        return context.memory.answers.hasGranted(profile.name, plan.client.name, since: begun - refusedFor)
+    }
+
+    /// Waits after a lost answer, and counts the confirming call; returns false if the next post has to make it.
+    private func mayConfirm(_ failure: ProviderFailure) async throws(BrokerProblem) -> Bool {
+        guard exchange.deadline - context.clock.monotonic() >= Self.enough else { return false }
+        context.events.emit(
+            .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
+        do { try await context.clock.sleep(Self.pause) } catch { return false }
+        let isCounted: Bool
+        do throws(StoreFailure) {
+            isCounted = try await context.store.countImportCall(
+                row.key, fence: row.fence, calls: ImportMarks.maximumCalls)
+        } catch {
+            exchange.claim.failed("countImportCall", error)
+            return false
+        }
+        // Otherwise another process has the claim, and makes the confirming call.
+        guard isCounted else { throw .importUnderWay }
+        return true
+    }
+
+    // MARK: The pair
+
+    /// Seals the provider's answer in the store before the user is known, because this process has its only copy.
+    private func keep(_ tokens: TokenSet) async throws(BrokerProblem) {
+        let pair: ImportPair
+        let stored = StoredTokens(
+            provider: profile.name, client: plan.client.name, tokens: tokens, issuedAt: context.clock.now())
+        do throws(VaultFailure) {
+            pair = ImportPair(key: row.key, tokens: try context.vault.seal(stored.record, as: .tokens, row: row.key))
+        } catch {
+            throw await settlement.spendRevoking(
+                .providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
+        }
+        let now = context.clock.now()
+        let isKept: Bool? = await settlement.insisting("keepPair") { () async throws(StoreFailure) in
+            try await context.store.keepPair(pair, fence: row.fence, at: now)
+        }
+        switch isKept {
+        case true: return
+        case nil: throw ExchangeSettlement.notStored
+        case false:
+            // The claim lapsed, and another process goes on with the import. A revocation of these tokens could end the
+            // other process's tokens, too.
+            context.events.emit(
+                .exchangeFailed(
+                    provider: profile.name, client: plan.client.name,
+                    failure: .lost(detail: "the claim of the import lapsed")))
+            throw .importUnderWay
+        }
+    }
+
+    /// Opens the answer of an earlier call.
+    private func keptTokens() async throws(BrokerProblem) -> TokenSet {
+        let pair: ImportPair?
+        do throws(StoreFailure) { pair = try await context.store.keptPair(row.key) } catch {
+            _ = await settlement.releaseImport(
+                ImportRelease(calls: 0), because: .notSent(detail: "reading the kept tokens failed"))
+            throw BrokerProblem(error)
+        }
+        let stored: StoredTokens
+        do {
+            guard let pair else { throw RecordFailure.malformed }
+            stored = try StoredTokens(record: try context.vault.open(pair.tokens, as: .tokens, row: row.key))
+        } catch {
+            if let problem = BrokerProblem(opening: error) {
+                _ = await settlement.releaseImport(
+                    ImportRelease(calls: 0),
+                    because: .notSent(detail: "the key of the kept tokens is missing"))
+                throw problem
+            }
+            throw await settlement.spend(
+                .refreshLost, because: .unusable(detail: "the kept tokens of the import are damaged"))
+        }
+        // The pair belongs to the client that made the call.
+        guard stored.client == plan.client.name else {
+            _ = await settlement.releaseImport(
+                ImportRelease(calls: 0), because: .unusable(detail: "another client's call got the tokens"))
+            throw BrokerProblem(.codeAlreadyUsed)
+        }
+        return stored.tokens
+    }
+}
+
+extension BrokerProblem {
+    /// The answer while another process goes on with the import.
+    static var importUnderWay: BrokerProblem {
+        BrokerProblem(
+            .providerUnavailable, privateDetail: "another process goes on with the import", retryAfter: .seconds(2))
+    }
+}

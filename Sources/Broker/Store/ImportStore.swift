@@ -1,0 +1,29 @@
+/// Stores imports, which are exchanges of tokens that an app already holds.
+///
+/// A refresh token makes at most two calls that may have reached the provider. The row has their number before each call is
+/// sent, so replicas and restarts count together. A code has one such call, and `ExchangeStore` has its operations.
+package protocol ImportStore: Sendable {
+    /// Claims an import: inserts `row` with the outcome `.calling`, unless a row with its key exists.
+    ///
+    /// If a row exists, `ExchangeRow.verdict` decides. A claim that is granted again has the new starter's proof and salt, a
+    /// fence that is higher by 1, and one call more, unless the row has a kept pair.
+    func claimImport(_ row: ExchangeRow, sparing: SparedClaims) async throws(StoreFailure) -> ExchangeClaimResult
+
+    /// Releases an import (`.calling` with this fence → `.released`); returns false if `fence` is out of date.
+    ///
+    /// The number of calls of a row with a kept pair stays. Another row whose number of calls is 0 is kept for
+    /// `ImportMarks.shortPeriod`.
+    func releaseImport(_ key: Digest, fence: Int64, _ release: ImportRelease) async throws(StoreFailure) -> Bool
+
+    /// Writes the number of an import's calls before the confirming call is sent; returns false if `fence` is out of date.
+    func countImportCall(_ key: Digest, fence: Int64, calls: Int) async throws(StoreFailure) -> Bool
+
+    /// Keeps the provider's answer in one transaction with its row; returns false if `fence` is out of date.
+    ///
+    /// The pair is deleted when the exchange is settled. After `ImportMarks.pairPeriod`, a sweep moves it to the outbox and
+    /// spends the exchange as `.expired`, unless a claim of the exchange exists.
+    func keepPair(_ pair: ImportPair, fence: Int64, at now: WallTime) async throws(StoreFailure) -> Bool
+
+    /// Returns the kept pair of an exchange.
+    func keptPair(_ key: Digest) async throws(StoreFailure) -> ImportPair?
+}

@@ -1,0 +1,370 @@
+import BrokerTestSupport
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// Sessions that are made from tokens which an app already holds.
+@Suite(.timeLimit(.minutes(2))) struct ImportTests {
+    private let loginToken = Secret(String(repeating: "l", count: 43))
+    private let lost = ProviderFailure.lost(detail: "")
+    private let away = ProviderFailure.retryable(status: 503, retryAfter: .seconds(7), detail: "")
+
+    /// A fault of the identity call that outlasts the exchange.
+    private let gone = ProviderFailure.retryable(status: 503, retryAfter: .seconds(60), detail: "")
+
+    private func refusal(_ code: String, status: Int = 400) -> ProviderFailure {
+        .rejected(OAuthError(status: status, code: code))
+    }
+
+    private func broker(
+        _ script: ScriptedProvider.Script = .init(), store: (any BrokerStore)? = nil, clock: TestClock = TestClock(),
+        _ change: (inout ClientProfile) -> Void = { _ in }
+    ) throws -> TestBroker {
+        var client = ClientProfile(
+            name: ClientName(unchecked: "ios"), redirectURIs: RedirectURI(TestBroker.redirect).map { [$0] } ?? [],
+            importTokens: true)
+        change(&client)
+        return try TestBroker(store: store, clients: [client], script: script, clock: clock)
+    }
+
+    private func input(
+        _ refresh: String = "rt-of-the-app", _ change: (inout ForwardCodeInput) -> Void = { _ in }
+    ) -> ForwardCodeInput {
+        var input = ForwardCodeInput()
+        input.provider = ProviderName(unchecked: "as")
+        input.client = ClientName(unchecked: "ios")
+        input.tokens = ImportedTokens(accessToken: Secret("at"), refreshToken: Secret(refresh), merchantID: nil)
+        input.loginToken = loginToken
+        change(&input)
+        return input
+    }
+
+    private func calls(_ broker: TestBroker) -> Int { broker.provider.script.withLock { $0.imports.count } }
+
+    private func end(_ problem: BrokerProblem?) -> ImportEnd? {
+        guard problem?.code == .loginRequired, case .importFailed(let end) = problem?.payload else { return nil }
+        return end
+    }
+
+    private func row(_ broker: TestBroker) async throws -> ExchangeRow? {
+        try await broker.store.exchange(broker.vault.index(.importedTokens, ["as", "rt-of-the-app"]))
+    }
+
+    // MARK: Passing faults
+
+    @Test("The provider is away for an hour → each import gets a 503 that lacks `retry`, and the next one succeeds")
+    func awayForLong() async throws {
+        for failure in [away, .notSent(detail: ""), .unusable(detail: ""), refusal("", status: 401)] {
+            let broker = try broker(.init(refresh: Array(repeating: failure, count: 12)))
+            for _ in 0..<12 {
+                let problem = await problem { try await broker.forward(input()) }
+                #expect(problem?.code == .providerUnavailable && problem?.retry == nil)
+                #expect(problem?.retryAfter != nil)
+                broker.clock.advance(.seconds(300))
+            }
+            #expect(await problem { try await broker.forward(input()) } == nil)
+            #expect(calls(broker) == 13)
+        }
+    }
+
+    @Test("An import gets 503 with the provider's `Retry-After`")
+    func retryAfter() async throws {
+        let broker = try broker(.init(refresh: [away]))
+        #expect(await problem { try await broker.forward(input()) }?.retryAfter == .seconds(7))
+    }
+
+    @Test(
+        "An import is refused because of the client → 502, and the same post succeeds after the repair",
+        arguments: ["invalid_client", "unauthorized_client", "invalid_dpop_proof", "invalid_scope"])
+    func clientRefused(_ code: String) async throws {
+        let broker = try broker(.init(refresh: Array(repeating: refusal(code), count: 5)))
+        for _ in 0..<5 { #expect(await problem { try await broker.forward(input()) }?.code == .providerError) }
+        _ = try await broker.forward(input())
+        #expect(calls(broker) == 6)
+    }
+
+    @Test(
+        "An import that lacks a `login_token` gets 503 → the same post succeeds, and so does one with a new `login_token`"
+    )
+    func withoutLoginToken() async throws {
+        let broker = try broker(.init(refresh: [away, away]))
+        #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+        let bare = input { $0.loginToken = nil }
+        #expect(await problem { try await broker.forward(bare) }?.code == .providerUnavailable)
+        _ = try await broker.forward(input { $0.loginToken = Secret(String(repeating: "m", count: 43)) })
+        #expect(await problem { try await broker.forward(bare) }?.code == .codeAlreadyUsed)
+    }
+
+    // MARK: Refusals
+
+    @Test(
+        "The provider refuses an imported token with `invalid_grant` → `grant_revoked`, a null login, and one call in all"
+    )
+    func revoked() async throws {
+        let broker = try broker(.init(refresh: [refusal("invalid_grant")]))
+        for token in [loginToken, Secret(String(repeating: "m", count: 43))] {
+            let problem = await problem { try await broker.forward(input { $0.loginToken = token }) }
+            #expect(end(problem) == .grantRevoked && problem?.login == nil)
+        }
+        #expect(calls(broker) == 1)
+        #expect(
+            try await broker.store.pendingLogins(
+                loginTokenDigest: broker.vault.digest(loginToken), now: broker.clock.now
+            ).isEmpty)
+    }
+
+    @Test(
+        "Counted refusals of an imported token span five minutes, with a grant to the client in between → `grant_revoked`"
+    )
+    func counted() async throws {
+        for hasGrant in [false, true] {
+            let broker = try broker(.init(refresh: [refusal("", status: 400), refusal("", status: 400)]))
+            for _ in 0..<2 {
+                #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+                broker.clock.advance(.seconds(200))
+            }
+            if hasGrant { _ = try await broker.forward(input("another")) }
+            broker.clock.advance(.seconds(10))
+            broker.provider.script.withLock { $0.refresh = [refusal("", status: 400)] }
+            let last = await problem { try await broker.forward(input()) }
+            #expect(hasGrant ? end(last) == .grantRevoked : last?.code == .providerUnavailable)
+        }
+    }
+
+    // MARK: Lost answers
+
+    @Test("An import's answer is lost → one confirming call after 2 s gets the session")
+    func confirmed() async throws {
+        let broker = try broker(.init(refresh: [lost]))
+        _ = try await broker.forward(input())
+        #expect(calls(broker) == 2)
+        #expect(broker.clock.asked.contains(.seconds(2)))
+    }
+
+    @Test("The confirming call of an import is refused, or its answer is lost, too → `refresh_lost`, after two calls")
+    func confirmingFails() async throws {
+        for failure in [lost, refusal("invalid_grant")] {
+            let broker = try broker(.init(refresh: [lost, failure]))
+            for _ in 0..<2 { #expect(end(await problem { try await broker.forward(input()) }) == .refreshLost) }
+            #expect(calls(broker) == 2)
+        }
+    }
+
+    @Test(
+        "The provider restarts: an answer is lost, then 503 for a while → the first call that arrives gets the session")
+    func restarts() async throws {
+        let broker = try broker(.init(refresh: [lost, away, .notSent(detail: ""), away]))
+        for _ in 0..<3 {
+            #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+            #expect(try await row(broker)?.attempts == 1)
+        }
+        _ = try await broker.forward(input())
+        #expect(calls(broker) == 5)
+    }
+
+    @Test("An import's answer is lost too late for the confirming call → 503, and the next post makes the call")
+    func confirmedLater() async throws {
+        let broker = try broker(.init(refresh: [lost, lost]))
+        broker.provider.gate.close()
+        let request = Task { try await broker.forward(input()) }
+        try await eventually("the import's call is at the provider") { broker.provider.gate.waiting > 0 }
+        broker.clock.advance(.seconds(16))
+        broker.provider.gate.open()
+        #expect(await problem { try await request.value }?.code == .providerUnavailable)
+        #expect(calls(broker) == 1)
+        #expect(try await row(broker)?.attempts == 1)
+        #expect(end(await problem { try await broker.forward(input()) }) == .refreshLost)
+        #expect(calls(broker) == 2)
+    }
+
+    @Test("An import's owner has died → another post takes the claim over after 25 s, and makes the confirming call")
+    func ownerDied() async throws {
+        let broker = try broker()
+        let key = broker.vault.index(.importedTokens, ["as", "rt-of-the-app"])
+        let dead = ExchangeRow(
+            key: key, proof: broker.vault.digest(loginToken), salt: try broker.vault.random(32),
+            keyID: broker.vault.currentKeyID, claim: ClaimID(random: try broker.vault.random(16)),
+            claimFor: .seconds(25), createdAt: broker.clock.now,
+            imported: ImportMarks(keptUntil: broker.clock.now.advanced(by: ImportMarks.period)))
+        _ = try await broker.store.claimImport(dead, sparing: .none)
+        broker.clock.advance(.seconds(24))
+        broker.provider.script.withLock { $0.refresh = [lost] }
+        broker.clock.advance(.seconds(2))
+        #expect(end(await problem { try await broker.forward(input()) }) == .refreshLost)
+        #expect(calls(broker) == 1)
+    }
+
+    @Test("Fifty identical imports at the same time → one call and one session", .timeLimit(.minutes(1)))
+    func many() async throws {
+        let broker = try broker()
+        broker.provider.gate.close()
+        let posts = (0..<50).map { _ in Task { try await broker.forward(input()) } }
+        try await eventually("the import's call is at the provider") { broker.provider.gate.waiting > 0 }
+        broker.provider.gate.open()
+        var handles: Set<String> = []
+        for post in posts { handles.insert(try await post.value.session.handle.text) }
+        #expect(handles.count == 1)
+        #expect(calls(broker) == 1)
+    }
+
+    // MARK: The user
+
+    @Test("The tokens are granted, and reading the user fails for a while → 503; the next post only reads the user")
+    func kept() async throws {
+        let broker = try broker(.init(identify: [gone]))
+        #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+        let stranger = input { $0.loginToken = Secret(String(repeating: "m", count: 43)) }
+        #expect(await problem { try await broker.forward(stranger) }?.code == .codeAlreadyUsed)
+        broker.provider.script.withLock { $0.identify = [] }
+        let signedIn = try await broker.forward(input())
+        #expect(calls(broker) == 1)
+        #expect(try await row(broker)?.imported?.pairKeptAt == nil)
+        #expect(try await broker.store.keptPair(try #require(try await row(broker)).key) == nil)
+        #expect(try await broker.store.outboxCount() == 0)
+        #expect(signedIn.session.subject == "user-1")
+    }
+
+    @Test("The process dies after the tokens are granted → the next post takes over, and only reads the user")
+    func diesAfterGrant() async throws {
+        let broker = try broker()
+        broker.provider.identifying.close()
+        let request = Task { try await broker.forward(input()) }
+        try await eventually("the user is being read") { broker.provider.identifying.waiting > 0 }
+        let row = try #require(try await row(broker))
+        #expect(row.imported?.pairKeptAt != nil)
+        let other = try TestBroker(
+            store: broker.store, vault: broker.vault,
+            provider: ScriptedProvider(
+                profile: broker.provider.profile, clock: broker.clock), clients: broker.provider.profile.clients,
+            clock: broker.clock)
+        broker.clock.advance(.seconds(26))
+        let signedIn = try await other.forward(input())
+        #expect(calls(other) == 0 && calls(broker) == 1)
+        broker.provider.identifying.open()
+        #expect(await problem { try await request.value }?.code == .providerUnavailable)
+        #expect(try await broker.store.outboxCount() == 0)
+        #expect(signedIn.session.subject == "user-1")
+    }
+
+    @Test("The tokens of an import are kept for an hour → revoked, and the next post gets `expired`")
+    func expired() async throws {
+        let broker = try broker(.init(identify: [gone]))
+        #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+        broker.clock.advance(.seconds(3590))
+        _ = try await Sweeper(broker.context, owner: "a").sweep()
+        #expect(try await broker.store.outboxCount() == 0)
+        broker.clock.advance(.seconds(20))
+        _ = try await Sweeper(broker.context, owner: "a").sweep()
+        #expect(try await broker.store.outboxCount() == 1)
+        #expect(end(await problem { try await broker.forward(input()) }) == .expired)
+        #expect(try await Revocations(broker.context).work() == 1)
+        #expect(broker.provider.script.withLock { $0.revoked } == 1)
+    }
+
+    @Test("The user's identity of an import is rejected → 502, and the tokens are revoked")
+    func identityRejected() async throws {
+        let broker = try broker(.init(identify: [.identityRejected(detail: "")]))
+        for _ in 0..<2 {
+            #expect(await problem { try await broker.forward(input()) }?.code == .identityRejected)
+        }
+        #expect(try await broker.store.outboxCount() == 1)
+        #expect(calls(broker) == 1)
+    }
+
+    @Test("The provider only reports the token's owner → each call may be repeated, and the row stays small")
+    func asksOnly() async throws {
+        let broker = try broker(.init(spendsImportedTokens: false))
+        for _ in 0..<4 {
+            broker.provider.script.withLock { $0.identify = [gone] }
+            #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+            #expect(try await row(broker)?.imported?.pairKeptAt == nil)
+        }
+        broker.provider.script.withLock { $0.identify = [] }
+        _ = try await broker.forward(input())
+        #expect(calls(broker) == 5)
+    }
+
+    @Test("Another client posts the token of a kept pair, with the same `login_token` → refused, and the pair stays")
+    func anotherClient() async throws {
+        let clients = ["ios", "android"].map { name in
+            ClientProfile(
+                name: ClientName(unchecked: name), redirectURIs: RedirectURI(TestBroker.redirect).map { [$0] } ?? [],
+                importTokens: true)
+        }
+        let broker = try TestBroker(clients: clients, script: .init(identify: [gone]))
+        #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+        broker.provider.script.withLock { $0.identify = [] }
+        let other = input { $0.client = ClientName(unchecked: "android") }
+        #expect(await problem { try await broker.forward(other) }?.code == .codeAlreadyUsed)
+        _ = try await broker.forward(input())
+        #expect(calls(broker) == 1)
+    }
+
+    @Test("Another process takes an import over before the first answer arrives → 503, and the outbox stays empty")
+    func lapsedDuringCall() async throws {
+        let broker = try broker()
+        broker.provider.gate.close()
+        let request = Task { try await broker.forward(input()) }
+        try await eventually("the import's call is at the provider") { broker.provider.gate.waiting > 0 }
+        let other = try TestBroker(
+            store: broker.store, vault: broker.vault,
+            provider: ScriptedProvider(profile: broker.provider.profile, clock: broker.clock),
+            clients: broker.provider.profile.clients, clock: broker.clock)
+        broker.clock.advance(.seconds(26))
+        _ = try await other.forward(input())
+        broker.provider.gate.open()
+        #expect(await problem { try await request.value }?.code == .providerUnavailable)
+        #expect(try await broker.store.outboxCount() == 0)
+    }
+
+    // MARK: Counting
+
+    @Test("Posts of imported tokens have different results → each post is counted one time, with its result")
+    func results() async throws {
+        func results(_ broker: TestBroker) -> [ImportResult] {
+            broker.events.all.compactMap { if case .imported(_, _, let result) = $0 { result } else { nil } }
+        }
+        let first = try broker(.init(refresh: [away, refusal("invalid_client")]))
+        for _ in 0..<4 { _ = await problem { try await first.forward(input()) } }
+        _ = await problem { try await first.forward(input { $0.loginToken = nil }) }
+        _ = await problem { try await first.forward(input { $0.scope = [] }) }
+        #expect(results(first) == [.unavailable, .wrongClient, .moved, .repeated, .repeated])
+        let ends: [(ScriptedProvider.Script, ImportResult)] = [
+            (.init(refresh: [refusal("invalid_grant")]), .grantRevoked), (.init(refresh: [lost, lost]), .refreshLost),
+            (.init(identify: [.identityRejected(detail: "")]), .identity),
+        ]
+        for (script, result) in ends {
+            let broker = try broker(script)
+            for _ in 0..<2 { _ = await problem { try await broker.forward(input()) } }
+            #expect(results(broker) == [result, result])
+        }
+    }
+
+    // MARK: Repeats
+
+    @Test(
+        "An imported token is posted again after the repeat window, within 30 days → `code_already_used`, and one call in all"
+    )
+    func movedLongAgo() async throws {
+        let broker = try broker()
+        let first = try await broker.forward(input())
+        let second = try await broker.forward(input())
+        #expect(first.token.reveal() == second.token.reveal())
+        for days in [1, 13, 15] {
+            broker.clock.advance(.seconds(86_400 * days))
+            _ = try await Sweeper(broker.context, owner: "a").sweep()
+            #expect(await problem { try await broker.forward(input()) }?.code == .codeAlreadyUsed)
+        }
+        #expect(calls(broker) == 1)
+    }
+
+    @Test("An import that lacks a `login_token` is repeated → `code_already_used`")
+    func bareRepeat() async throws {
+        let broker = try broker()
+        let bare = input { $0.loginToken = nil }
+        _ = try await broker.forward(bare)
+        #expect(await problem { try await broker.forward(bare) }?.code == .codeAlreadyUsed)
+    }
+}

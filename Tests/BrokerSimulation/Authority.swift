@@ -73,6 +73,14 @@ final class Authority: @unchecked Sendable {
         return code
     }
 
+    /// Returns the refresh token of a new grant that a new person gave to an app directly.
+    func grantToApp() -> String {
+        nextCode += 1
+        let family = Family(number: families.count, code: "import-\(nextCode)", person: 1_000 + nextCode)
+        families.append(family)
+        return "rt-\(family.number)-0"
+    }
+
     /// Notes a call that a process sends to the provider.
     func send(_ call: TokenCall) {
         if let code = call.code,

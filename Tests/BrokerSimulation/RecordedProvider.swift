@@ -1,7 +1,9 @@
 import Broker
 
 /// A process's provider that records each call in the `PortTrace`.
-struct RecordedProvider: CodeExchanging, TokenExchanging, TokenRevoking, LogoutTokenVerifying, CertificateShowing {
+struct RecordedProvider: CodeExchanging, TokenExchanging, TokenImporting, TokenRevoking, LogoutTokenVerifying,
+    CertificateShowing
+{
     let base: SimulatedProvider
     let process: SimulatedProcess
     var profile: ProviderProfile { base.profile }
@@ -47,6 +49,26 @@ struct RecordedProvider: CodeExchanging, TokenExchanging, TokenRevoking, LogoutT
     ) async throws(ProviderFailure) -> ProviderIdentity {
         try await recording("identify \(words.of(tokens))", { $0.subject }) { () async throws(ProviderFailure) in
             try await base.identify(tokens, context, by: deadline)
+        }
+    }
+
+    // MARK: Importing
+
+    var spendsImportedTokens: Bool { base.spendsImportedTokens }
+
+    func importFault(_ tokens: ImportedTokens) -> FieldFault? { base.importFault(tokens) }
+
+    func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        try await recording(
+            "take over \(request.tokens.refreshToken?.reveal() ?? "") by \(words.of(deadline))", { words.of($0) }
+        ) { () async throws(ProviderFailure) in try await base.takeOver(request, by: deadline) }
+    }
+
+    func identifyImported(
+        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+    ) async throws(ProviderFailure) -> ProviderIdentity {
+        try await recording("identify \(words.of(tokens))", { $0.subject }) { () async throws(ProviderFailure) in
+            try await base.identifyImported(tokens, context, by: deadline)
         }
     }
 

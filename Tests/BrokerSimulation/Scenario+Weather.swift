@@ -393,6 +393,28 @@ extension Scenario {
             weather.idleRange = 300...4_000
         case .presenceIsShown:
             weather.showPresence(&random)
+        case .tokensAreImported:
+            weather.processes = random.number(1...3)
+            weather.users = random.number(2...4)
+            weather.rotation = random.pick(Weather.Rotation.allCases)
+            weather.imports = 0.9
+            weather.slow = random.pick([0.2, 0.6])
+            weather.slowRange = 500...16_000
+            weather.lostBefore = random.pick([0, 0.3])
+            weather.lostAfter = random.pick([0, 0.3])
+            weather.retryable = random.pick([0, 0.3])
+            weather.notSent = random.pick([0, 0.2])
+            weather.refusedClient = random.pick([0, 0, 0.2])
+            weather.identityFails = random.pick([0, 0.3])
+            weather.hangUps = random.pick([0, 0.4])
+            weather.storeFails = random.pick([0, 0.05])
+            weather.storeInDoubt = random.pick([0, 0.1])
+            weather.crashes = random.number(0...4)
+            weather.pauses = random.number(0...2)
+            weather.outages = random.number(0...2)
+            weather.accessTokenLife = 3600
+            weather.idleRange = 300...3_000
+            weather.logOuts = 0.4
         case .nothingFails:
             weather.processes = random.number(1...3)
             weather.users = random.number(1...3)

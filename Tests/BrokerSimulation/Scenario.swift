@@ -108,6 +108,8 @@ package enum Scenario: String, CaseIterable, Sendable {
     ///
     /// Their proofs are repeated, copied, too old or made by another key, while processes die and the store is away.
     case presenceIsShown
+    /// Apps import the refresh tokens that they have, while answers are lost, processes die and the store is away.
+    case tokensAreImported
     /// The provider refuses some targets, and everything else works.
     ///
     /// So every app must get its session's own token at once.

@@ -6,17 +6,17 @@ import Broker
 final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, LogoutTokenVerifying, CertificateShowing,
     @unchecked Sendable
 {
-    private let process: SimulatedProcess
-    private let world: Simulation
+    let process: SimulatedProcess
+    let world: Simulation
     let profile: ProviderProfile
     /// The provider's nonces that this process has received.
     ///
     /// A crash loses them.
     private let nonces = ProofNonces()
 
-    private var scheduler: Scheduler { world.scheduler }
-    private var weather: Weather { world.weather }
-    private var authority: Authority { world.authority }
+    var scheduler: Scheduler { world.scheduler }
+    var weather: Weather { world.weather }
+    var authority: Authority { world.authority }
 
     /// The full scope of a sign-in, if the provider names scopes.
     private static let scope = ["openid", "email", "orders", "invoices", "stock"]
@@ -31,6 +31,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             redirectURIs: [RedirectURI("com.example.app:/cb")].compactMap { $0 },
             lifetimes: world.weather.idleEnd.map { SessionLifetimes(idle: .milliseconds($0)) } ?? SessionLifetimes(),
             revocationReach: world.weather.reach)
+        client.importTokens = true
         var page = ChildPolicy(lifetimes: client.lifetimes)
         page.origins = [User.origin, User.shop]
         if world.weather.presence > 0 { client.binding.mode = .enforce }
@@ -312,7 +313,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             rememberUntil: process.wallTime.advanced(by: .seconds(600)))
     }
 
-    private func tokens(
+    func tokens(
         _ family: Family, _ token: Int, _ proof: ProofMaker?, _ target: TokenTarget? = nil, by certificate: Int
     ) -> TokenSet {
         let suffix = target.map { "@" + SimulatedTarget($0).name } ?? ""
@@ -330,11 +331,11 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
     }
 
     /// Returns the time until a call's deadline, in milliseconds.
-    private func rest(until deadline: Duration) -> Int {
+    func rest(until deadline: Duration) -> Int {
         min(Self.total, max(0, Int((deadline - process.monotonic).wholeMilliseconds)))
     }
 
-    private func duration() -> Int {
+    func duration() -> Int {
         world.isFoul && scheduler.random.chance(weather.slow)
             ? scheduler.random.number(weather.slowRange) : scheduler.random.number(5...400)
     }

@@ -22,6 +22,7 @@ package final class Simulation: @unchecked Sendable {
     /// The moment when the lock on the tables of sealed values ends.
     private var heldUntil = 0
     private(set) lazy var rules = Rules(self)
+    private(set) lazy var imports = Imports(self)
     /// The difference between the wall clocks of all processes and the true time, in milliseconds.
     private(set) var wallLeap = 0
     /// The number of the broker's newest client certificate.
@@ -617,6 +618,7 @@ package final class Simulation: @unchecked Sendable {
         }
         for ticket in tickets { await judge(ticket) }
         for child in children { await judge(child: child) }
+        imports.judge()
         // A caller with a valid access token gets it while a refresh is still in progress. So wait until the result of each
         // refresh is written.
         let settled = Promise<Bool>()

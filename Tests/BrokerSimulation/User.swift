@@ -29,7 +29,7 @@ struct User: Sendable {
     func live() async {
         await pause(between(0...20_000))
         while world.isFoul {
-            guard let ticket = await signIn() else {
+            guard let ticket = await begin() else {
                 await pause(between(1_000...8_000))
                 continue
             }

@@ -169,6 +169,8 @@ struct Weather {
     var replacements = 0.0
     /// The probability that the app hands its session over to a web page.
     var pages = 0.0
+    /// The probability that a person signs in by the import of a token that the app already has.
+    var imports = 0.0
     /// The probability that the app makes a call that its user has to confirm (presence).
     ///
     /// If it is above zero, all sessions are bound to keys of phones.
@@ -294,6 +296,7 @@ struct Weather {
             weather.unreached = random.pick([0, 0.3])
             weather.upstreamLoses = random.pick([0, 0.1])
         }
+        if random.chance(0.25) { weather.imports = random.pick([0.3, 0.8]) }
         return weather
     }
 }

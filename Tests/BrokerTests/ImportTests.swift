@@ -319,6 +319,54 @@ import Testing
         #expect(try await broker.store.outboxCount() == 0)
     }
 
+    // MARK: Many at once
+
+    @Test("128 imports are in progress → a further one gets 503 before it is claimed, and a finished one is repeated")
+    func full() async throws {
+        let broker = try broker()
+        _ = try await broker.forward(input())
+        broker.provider.gate.close()
+        let posts = (0..<ImportRoom.limit).map { number in
+            Task { try await broker.forward(input("token \(number)")) }
+        }
+        try await eventually("all imports are at the provider") { broker.provider.gate.waiting == ImportRoom.limit }
+        let problem = await problem { try await broker.forward(input("one more")) }
+        #expect(problem?.code == .providerUnavailable && problem?.retry == nil)
+        #expect(problem?.retryAfter.map { (1...30).contains($0.components.seconds) } == true)
+        #expect(try await broker.store.exchange(broker.vault.index(.importedTokens, ["as", "one more"])) == nil)
+        _ = try await broker.forward(input())
+        broker.provider.gate.open()
+        for post in posts { _ = try await post.value }
+        _ = try await broker.forward(input("one more"))
+        #expect(calls(broker) == ImportRoom.limit + 2)
+    }
+
+    @Test("The provider answers an import with 429 → all of its imports wait for the time that the answer names")
+    func held() async throws {
+        let broker = try broker(.init(refresh: [.retryable(status: 429, retryAfter: .seconds(7), detail: "")]))
+        for token in ["a", "b"] {
+            let problem = await problem { try await broker.forward(input(token)) }
+            #expect(problem?.code == .providerUnavailable && problem?.retryAfter == .seconds(7))
+        }
+        #expect(calls(broker) == 1)
+        broker.clock.advance(.seconds(8))
+        for token in ["a", "b"] { _ = try await broker.forward(input(token)) }
+        #expect(calls(broker) == 3)
+    }
+
+    @Test("An import's room is taken and left → the limit holds for each provider, and a pause is at most an hour")
+    func room() {
+        let (room, first, second) = (ImportRoom(), ProviderName(unchecked: "a"), ProviderName(unchecked: "b"))
+        for _ in 0..<ImportRoom.limit { #expect(room.enter(first, at: .zero) == .open) }
+        #expect(room.enter(first, at: .zero) == .full && room.entry(second, at: .zero) == .open)
+        room.leave(first)
+        #expect(room.enter(first, at: .zero) == .open && room.enter(first, at: .zero) == .full)
+        room.hold(second, for: .seconds(9_000), at: .zero)
+        room.hold(second, for: nil, at: .zero)
+        #expect(room.enter(second, at: .seconds(1)) == .held(.seconds(3599)))
+        #expect(room.enter(second, at: .seconds(3600)) == .open)
+    }
+
     // MARK: Counting
 
     @Test("Posts of imported tokens have different results → each post is counted one time, with its result")

@@ -24,6 +24,7 @@ struct ExchangeRunner: Sendable {
                 retryAfter: .seconds(5))
         }
         try await checkTime(plan.key)
+        try await checkRoom(plan)
         let charging = ExchangeCharge(context: context)
         try await charging.take(plan.key, plan.gate, plan.charge)
         try await prove(&plan)
@@ -66,6 +67,17 @@ struct ExchangeRunner: Sendable {
     private func checkTime(_ key: Digest) async throws(BrokerProblem) {
         guard !context.may(.begin) else { return }
         guard try await standing(key) != nil else { throw .clockDoubted }
+    }
+
+    /// Throws if this process has no room for a further import of the provider.
+    ///
+    /// A post of an existing import goes on, and is answered from the row.
+    private func checkRoom(_ plan: ExchangePlan) async throws(BrokerProblem) {
+        guard plan.isImport,
+            let refusal = context.importRefusal(
+                context.memory.imports.entry(plan.provider.profile.name, at: context.clock.monotonic()))
+        else { return }
+        guard try await standing(plan.key) != nil else { throw refusal }
     }
 
     /// Notes the refresh token of the session that is stepped up, immediately before the step-up's code may be sent.

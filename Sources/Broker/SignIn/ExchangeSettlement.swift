@@ -335,6 +335,18 @@ struct ExchangeSettlement: Sendable {
     func releaseImport(_ release: ImportRelease, because failure: ProviderFailure) async -> BrokerProblem {
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
+        await letGo(release)
+        // A 4xx that lacks an OAuth error may come from a firewall.
+        switch failure {
+        case .rejected(let refusal) where !refusal.isEmpty: return BrokerProblem(starting: failure)
+        case .notSent, .retryable, .lost: return BrokerProblem(starting: failure)
+        case .rejected, .unusable, .identityRejected:
+            return BrokerProblem(.providerUnavailable, privateDetail: failure.detail, retryAfter: .seconds(30))
+        }
+    }
+
+    /// Releases an import's claim.
+    func letGo(_ release: ImportRelease) async {
         do throws(StoreFailure) {
             _ = try await context.store.releaseImport(row.key, fence: row.fence, release)
         } catch {
@@ -343,13 +355,6 @@ struct ExchangeSettlement: Sendable {
             exchange.claim.giveBack(after: .milliseconds(200)) { [context, row] () async throws(StoreFailure) in
                 _ = try await context.store.releaseImport(row.key, fence: row.fence, release)
             }
-        }
-        // A 4xx that lacks an OAuth error may come from a firewall.
-        switch failure {
-        case .rejected(let refusal) where !refusal.isEmpty: return BrokerProblem(starting: failure)
-        case .notSent, .retryable, .lost: return BrokerProblem(starting: failure)
-        case .rejected, .unusable, .identityRejected:
-            return BrokerProblem(.providerUnavailable, privateDetail: failure.detail, retryAfter: .seconds(30))
         }
     }
 

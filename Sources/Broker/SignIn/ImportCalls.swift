@@ -24,8 +24,18 @@ struct ImportCalls: Sendable {
     private var row: ExchangeRow { exchange.row }
     private var profile: ProviderProfile { plan.provider.profile }
 
-    /// Returns the session that the imported tokens become.
+    /// Returns the session that the imported tokens become, if this process has room for the import.
     func run(_ imported: ImportedTokens) async throws(BrokerProblem) -> SignInOutcome {
+        let room = context.memory.imports
+        if let refusal = context.importRefusal(room.enter(profile.name, at: context.clock.monotonic())) {
+            await settlement.letGo(ImportRelease(calls: row.attempts - 1))
+            throw refusal
+        }
+        defer { room.leave(profile.name) }
+        return try await session(of: imported)
+    }
+
+    private func session(of imported: ImportedTokens) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any TokenImporting else {
             throw await settlement.spend(
                 .providerError, because: .unusable(detail: "this kind of provider imports no tokens"))
@@ -83,6 +93,9 @@ struct ImportCalls: Sendable {
                 throw await settlement.spendRevoking(
                     .providerError, because: .unusable(detail: refusal), revoking: tokens)
             case .failure(let error): failure = error
+            }
+            if case .retryable(429, let pause, _) = failure {
+                context.memory.imports.hold(profile.name, for: pause, at: context.clock.monotonic())
             }
             switch reading(isConfirming: calls > 1, grantsOthers).fate(of: failure) {
             case .spent(let reason): throw await settlement.spend(reason, because: failure)

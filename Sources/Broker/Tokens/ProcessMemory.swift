@@ -8,6 +8,7 @@ final class ProcessMemory: Sendable {
     let answers = TokenAnswers()
     let signIns = SignInsUnderWay()
     let exchanges = ExchangesUnderWay()
+    let imports = ImportRoom()
 
     let targets = TargetMemory()
     let forced = ForcedRefreshes()

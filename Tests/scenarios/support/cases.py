@@ -21,6 +21,9 @@ import traceback
 from .verdicts import Verdicts, note_run
 from .waiting import GaveUp
 
+# The words of Swift's runtime, of its assertions and of its backtraces. A segmentation fault has only the backtrace.
+CRASH = "fatal error|precondition|assertion failed|Swift runtime failure|stack dump|program crashed"
+
 
 class Processes:
     """Processes with a folder for their files; they end with this process."""
@@ -47,7 +50,7 @@ class Processes:
         """The lines that a crash leaves in the logs of the processes."""
         return [
             line for log in self.folder.glob("*.log") for line in log.read_text(errors="replace").splitlines()
-            if re.search("fatal error|precondition|Swift runtime failure|stack dump", line, re.IGNORECASE)]
+            if re.search(CRASH, line, re.IGNORECASE)]
 
 
 class Case(Processes, Verdicts):

@@ -21,6 +21,7 @@ struct AdministrationContract {
         #expect(importer == .claimed(imported))
         let pair = ImportPair(key: imported.key, tokens: Rows.sealed("pair"))
         _ = try await store.keepPair(pair, fence: imported.fence, at: Rows.seconds(4))
+        try await store.noteImportGrant(Rows.digest(), at: Rows.now)
         for number in 0..<5 { try await store.signIn(Rows.session(sid: number == 1 ? Rows.digest() : nil)) }
         let (held, ended) = (Rows.session(), Rows.session())
         for session in [held, ended] { try await store.signIn(session) }

@@ -45,6 +45,23 @@ struct ImportContract {
     }
 
     @Test(
+        "An import of a client is granted → recorded one time, and found by any process",
+        arguments: StoreEngine.allCases)
+    func grants(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let (key, other) = (Rows.digest(), Rows.digest())
+            #expect(try await !store.hasImportGrant(key))
+            try await store.noteImportGrant(key, at: Rows.now)
+            try await store.noteImportGrant(key, at: Rows.seconds(60))
+            #expect(try await store.hasImportGrant(key))
+            #expect(try await !store.hasImportGrant(other))
+            let administered = try #require(store as? any StoreAdministration)
+            let rows = try await administered.rows(of: .importGrants, after: nil, limit: 9).rows
+            #expect(rows == [.importGrant(key, at: Rows.now)])
+        }
+    }
+
+    @Test(
         "An import is released before its call → claimed again five times, also by another starter, and then kept for a day",
         arguments: StoreEngine.allCases)
     func released(_ engine: StoreEngine) async throws {

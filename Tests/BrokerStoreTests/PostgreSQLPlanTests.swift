@@ -174,7 +174,8 @@ struct PostgreSQLPlanTests {
             Login.turn, Login.insert, Login.byState, Login.pending, Login.countPending, Login.burn, Login.keepHandoff,
             Login.handoffByKey, Login.handoffByLogin, Login.insertRegistration, Login.registration, Exchange.byKey,
             Exchange.claim, Exchange.renew, Exchange.release, Exchange.settle, Exchange.complete, Import.claim,
-            Import.release, Import.count, Import.keep, Import.pair, Import.insertPair, Import.revokePairs, Import.sweep,
+            Import.release, Import.count, Import.keep, Import.pair, Import.insertPair, Import.insertGrant, Import.grant,
+            Import.revokePairs, Import.sweep,
             Session.byToken,
             Session.byHandle, Family.children, Family.lockParent, Family.insertChild, Session.tokenVersions,
             StepUp.registerPresence, Session.slide, Refresh.claim, Refresh.renew, Refresh.state,
@@ -315,7 +316,7 @@ struct PostgreSQLPlanTests {
         ///
         /// `parent IS NULL` is one of them, because a session has at most sixteen children.
         private static let hardlyAny: Set = ["(format = 1)", "(parent IS NULL)", "((parent IS NULL) AND (format = 1))"]
-        private static let small: Set = ["leases", "key_seals", "schema_version"]
+        private static let small: Set = ["import_grants", "leases", "key_seals", "schema_version"]
 
         /// Returns a sentence for each table of which the plan reads too many rows.
         ///

@@ -76,7 +76,7 @@ actor PostgreSQLServer {
                 """
                 SET session_replication_role = replica;
                 TRUNCATE logins, handoffs, exchanges, registrations, sessions, session_states, outbox, logout_tokens,
-                    key_seals, leases, audit, audience_tokens, taken_proofs, import_pairs
+                    key_seals, leases, audit, audience_tokens, taken_proofs, import_grants, import_pairs
                 """, within: .seconds(60))
             free.append(name)
         } catch {

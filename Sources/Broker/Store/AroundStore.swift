@@ -104,6 +104,16 @@ extension AroundStore {
         try await around(.keptPair) { store throws(StoreFailure) in try await store.keptPair(key) }
     }
 
+    package func noteImportGrant(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
+        try await around(.noteImportGrant) { store throws(StoreFailure) in
+            try await store.noteImportGrant(key, at: now)
+        }
+    }
+
+    package func hasImportGrant(_ key: Digest) async throws(StoreFailure) -> Bool {
+        try await around(.hasImportGrant) { store throws(StoreFailure) in try await store.hasImportGrant(key) }
+    }
+
     package func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
         try await around(.completeStepUp) { store throws(StoreFailure) in try await store.completeStepUp(commit) }
     }

@@ -26,4 +26,12 @@ package protocol ImportStore: Sendable {
 
     /// Returns the kept pair of an exchange.
     func keptPair(_ key: Digest) async throws(StoreFailure) -> ImportPair?
+
+    /// Records that the provider has granted an import; `key` is the digest of the provider and the client's id there.
+    ///
+    /// The first record stays.
+    func noteImportGrant(_ key: Digest, at now: WallTime) async throws(StoreFailure)
+
+    /// Returns whether the provider has granted an import before.
+    func hasImportGrant(_ key: Digest) async throws(StoreFailure) -> Bool
 }

@@ -17,6 +17,8 @@ package enum IndexKind: String, Sendable, CaseIterable {
     case logoutToken
     case logTag
     case importedTokens
+    /// A provider, and the id of a client there that has a granted import.
+    case importGrant
     /// An id_token that an app handed over, without its signature.
     case idToken
     /// The minute of a proof's nonce.

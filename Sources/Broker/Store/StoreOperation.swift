@@ -2,7 +2,7 @@
 package enum StoreOperation: String, Sendable, CaseIterable {
     case insertLogin, login, pendingLogins, burnLogin
     case claimExchange, exchange, renewExchange, releaseExchange, settleExchange, completeExchange
-    case claimImport, releaseImport, countImportCall, keepPair, keptPair
+    case claimImport, releaseImport, countImportCall, keepPair, keptPair, noteImportGrant, hasImportGrant
     case completeStepUp
     case session, sessions, endSessions, slideSession, children, insertChild
     case claimRefresh, renewRefresh, refreshState, commitRefresh, releaseRefresh, markSubjectChecked, condemnRefresh
@@ -30,13 +30,14 @@ package enum StoreOperation: String, Sendable, CaseIterable {
     package var kind: Kind {
         switch self {
         case .login, .pendingLogins, .exchange, .session, .sessions, .children, .refreshState, .handoff,
-            .handoffOfLogin, .registration, .outboxCount, .lease, .targetToken, .keptPair:
+            .handoffOfLogin, .registration, .outboxCount, .lease, .targetToken, .keptPair,
+            .hasImportGrant:
             .reading
         case .burnLogin, .renewExchange, .releaseExchange, .settleExchange, .completeExchange, .slideSession,
             .claimRefresh, .renewRefresh, .commitRefresh, .releaseRefresh, .markSubjectChecked, .condemnRefresh,
             .keepHandoff, .insertRegistration, .addOutbox, .takeOutbox, .postponeOutbox, .removeOutbox, .countSeals,
             .appendAudit, .insertChild, .completeStepUp, .keepTargetToken, .useTargetToken, .registerPresence,
-            .releaseImport, .countImportCall, .keepPair, .claimImport:
+            .releaseImport, .countImportCall, .keepPair, .claimImport, .noteImportGrant:
             .changing
         case .insertLogin, .claimExchange, .acquireLease, .releaseLease, .sweep: .writing
         case .endSessions, .consumeLogoutToken: .ending

@@ -4,4 +4,5 @@ package enum StoredKind: String, Sendable, CaseIterable {
     case logoutTokens = "logout_tokens"
     case targetTokens = "audience_tokens"
     case importPairs = "import_pairs"
+    case importGrants = "import_grants"
 }

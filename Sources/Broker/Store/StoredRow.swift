@@ -10,6 +10,8 @@ package enum StoredRow: Sendable, Equatable {
     case outbox(OutboxRow)
     case targetToken(TargetTokenRow)
     case importPair(ImportPair)
+    /// A client that has a granted import, and the time of its first grant.
+    case importGrant(Digest, at: WallTime)
     case logoutToken(Digest, until: WallTime)
     case lease(name: String, owner: String, until: WallTime)
     /// The number of values that a key has sealed.

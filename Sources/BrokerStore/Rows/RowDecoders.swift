@@ -279,6 +279,9 @@ extension StoredRow {
         case .outbox: self = .outbox(try OutboxRow(&columns))
         case .targetTokens: self = .targetToken(try TargetTokenRow(&columns))
         case .importPairs: self = .importPair(try ImportPair(&columns))
+        case .importGrants:
+            try columns.requireFormat()
+            self = .importGrant(try columns.digest(), at: try columns.time())
         case .leases:
             try columns.requireFormat()
             self = .lease(name: try columns.text(), owner: try columns.text(), until: try columns.time())

@@ -35,6 +35,7 @@ enum Schema {
         Migration(version: 11, readableFrom: 1, sql: versions),
         Migration(version: 12, readableFrom: 1, sql: exports),
         Migration(version: 13, readableFrom: 1, sql: ImportSQL.migration),
+        Migration(version: 14, readableFrom: 1, sql: ImportSQL.grants),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }

@@ -144,6 +144,14 @@ package final class InMemoryStore: BrokerStore {
         try transaction { $0.importPairs[key] }
     }
 
+    package func noteImportGrant(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
+        try transaction { if $0.importGrants[key] == nil { $0.importGrants[key] = now } }
+    }
+
+    package func hasImportGrant(_ key: Digest) async throws(StoreFailure) -> Bool {
+        try transaction { $0.importGrants[key] != nil }
+    }
+
     package func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
         let moment = monotonic()
         return try transaction { $0.exchange(key, at: moment) }

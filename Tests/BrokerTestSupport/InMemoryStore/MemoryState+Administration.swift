@@ -17,6 +17,7 @@ extension MemoryState {
         case .outbox: outbox.map { ($0.key.bytes, .outbox($0.value)) }
         case .targetTokens: targetTokens.map { ($0.key.bytes, .targetToken($0.value)) }
         case .importPairs: importPairs.map { ($0.key.bytes, .importPair($0.value)) }
+        case .importGrants: importGrants.map { ($0.key.bytes, .importGrant($0.key, at: $0.value)) }
         case .leases:
             leases.map { (Array($0.key.utf8), .lease(name: $0.key, owner: $0.value.owner, until: $0.value.until)) }
         case .seals: seals.map { (Array($0.key.utf8), .seals(key: $0.key, count: $0.value)) }
@@ -42,6 +43,7 @@ extension MemoryState {
         case .outbox(let row): addOutbox([row])
         case .targetToken(let row): if targetTokens[row.key] == nil { targetTokens[row.key] = row }
         case .importPair(let pair): if importPairs[pair.key] == nil { importPairs[pair.key] = pair }
+        case .importGrant(let key, let time): if importGrants[key] == nil { importGrants[key] = time }
         case .logoutToken(let id, let until): if logoutTokens[id] == nil { logoutTokens[id] = until }
         case .lease(let name, let owner, let until):
             if leases[name] == nil { leases[name] = Lease(owner: owner, until: until) }

@@ -17,6 +17,8 @@ struct MemoryState {
     var exchangeClaims: [Digest: Duration] = [:]
     /// The kept pairs of imports, by exchange.
     var importPairs: [Digest: ImportPair] = [:]
+    /// The times of the first granted imports, by provider and client.
+    var importGrants: [Digest: WallTime] = [:]
     var sessions: [Digest: SessionRow] = [:]
     /// The marks of refreshes, by session.
     var marks: [Digest: RefreshMarks] = [:]

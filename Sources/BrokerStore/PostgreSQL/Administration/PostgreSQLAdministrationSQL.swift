@@ -71,6 +71,7 @@ enum PostgreSQLAdministrationSQL {
         case .outbox: ("outbox o", "o.key", PostgreSQLUpkeepSQL.outboxColumns)
         case .targetTokens: ("audience_tokens", "key", TargetTokenRow.columns)
         case .importPairs: ("import_pairs", "key", ImportPair.columns)
+        case .importGrants: ("import_grants", "key", "format, key, granted_at")
         case .leases: ("leases", "name", "format, name, owner, until")
         case .seals: ("key_seals", "key", "1, key, seals")
         case .audit: ("audit", "id", "format, at, actor, action, target, outcome")

@@ -155,6 +155,8 @@ extension StoredRow {
             case .outbox(let row): (PostgreSQLUpkeepSQL.addOutbox, [row].parameters)
             case .targetToken(let row): (PostgreSQLTargetTokenSQL.insert, row.parameters)
             case .importPair(let pair): (PostgreSQLImportSQL.insertPair, pair.parameters)
+            case .importGrant(let key, let time):
+                (PostgreSQLImportSQL.insertGrant, ["key": .digest(key), "granted_at": .time(time)])
             case .logoutToken(let id, let until):
                 (SQL.insertLogoutToken, ["id": .digest(id), "until": .time(until)])
             case .lease(let name, let owner, let until):

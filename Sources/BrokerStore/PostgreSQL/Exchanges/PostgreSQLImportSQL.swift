@@ -101,6 +101,21 @@ enum PostgreSQLImportSQL {
             WHERE judged.verdict IN \(Verdict.unchanged))
         SELECT plan.verdict, result.* FROM plan LEFT JOIN result ON true
         """)
+    // The clients that have a granted import. A digest of the provider and the client's id is the key. The previous release
+    // ignores this table.
+    static let grants = """
+        CREATE TABLE import_grants (
+            key bytea NOT NULL PRIMARY KEY CHECK (octet_length(key) = 32),
+            granted_at bigint NOT NULL,
+            format integer NOT NULL DEFAULT 1 CHECK (format > 0)
+        );
+        """
+
+    static let insertGrant = Statement(
+        "note_import_grant", ["key": .bytes, "granted_at": .integer],
+        "INSERT INTO import_grants (key, granted_at) VALUES (:key, :granted_at) ON CONFLICT (key) DO NOTHING")
+    static let grant = Statement(
+        "import_grant", ["key": .bytes], "SELECT granted_at FROM import_grants WHERE key = :key")
     static let release = Statement(
         "release_import",
         ["key": .bytes, "fence": .integer, "calls": .integer, "refused_at": .integer, "short": .integer],

@@ -69,6 +69,16 @@ extension PostgreSQLStore {
         }
     }
 
+    package func noteImportGrant(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
+        try await write(
+            PostgreSQLImportSQL.insertGrant, ["key": .digest(key), "granted_at": .time(now)]
+        ) { _ in () }
+    }
+
+    package func hasImportGrant(_ key: Digest) async throws(StoreFailure) -> Bool {
+        try await read(PostgreSQLImportSQL.grant, ["key": .digest(key)]) { rows in rows.count > 0 }
+    }
+
     /// Moves the pairs that were kept for too long to the outbox, and removes the imports whose time is over.
     ///
     /// Returns the number of changed rows.

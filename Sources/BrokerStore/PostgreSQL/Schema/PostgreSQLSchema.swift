@@ -30,6 +30,7 @@ enum PostgreSQLSchema {
         Migration(version: 8, readableFrom: 1, sql: versions),
         Migration(version: 9, readableFrom: 1, sql: exports),
         Migration(version: 10, readableFrom: 1, sql: PostgreSQLImportSQL.migration),
+        Migration(version: 11, readableFrom: 1, sql: PostgreSQLImportSQL.grants),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }

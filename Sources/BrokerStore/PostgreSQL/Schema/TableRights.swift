@@ -12,9 +12,9 @@ enum TableRights {
     /// A migration that adds a table adds it here.
     static let needed: [(table: String, rights: [String])] =
         [
-            "audience_tokens", "exchanges", "handoffs", "import_pairs", "key_seals", "leases", "logins",
-            "logout_tokens",
-            "outbox", "registrations", "session_states", "sessions", "taken_proofs",
+            "audience_tokens", "exchanges", "handoffs", "import_grants", "import_pairs", "key_seals", "leases",
+            "logins",
+            "logout_tokens", "outbox", "registrations", "session_states", "sessions", "taken_proofs",
         ].map { ($0, all) } + [("audit", ["SELECT", "INSERT"]), ("schema_version", ["SELECT"])]
 
     /// Returns one text with the role and the rights that the role lacks; null if it has all.

@@ -152,6 +152,8 @@ extension Database {
         case .outbox(let row): try change(UpkeepSQL.addOutbox, row.values)
         case .targetToken(let row): try change(TargetTokenSQL.insert, row.values)
         case .importPair(let pair): try change(ImportSQL.insertPair, pair.values)
+        case .importGrant(let key, let time):
+            try change(ImportSQL.insertGrant, ["key": key.sql, "granted_at": time.sql])
         case .logoutToken(let id, let until):
             try change(AdministrationSQL.insertLogoutToken, ["id": id.sql, "until": until.sql])
         case .lease(let name, let owner, let until):

@@ -37,6 +37,19 @@ enum ImportSQL {
         END;
         """
 
+    // The clients that have a granted import. A digest of the provider and the client's id is the key. The previous release
+    // ignores this table.
+    static let grants = """
+        CREATE TABLE import_grants (
+            key BLOB NOT NULL PRIMARY KEY CHECK (length(key) = 32),
+            granted_at INTEGER NOT NULL,
+            format INTEGER NOT NULL DEFAULT 1 CHECK (format > 0)
+        ) STRICT, WITHOUT ROWID;
+        """
+
+    static let insertGrant = NamedSQL(
+        "INSERT INTO import_grants (key, granted_at) VALUES (:key, :granted_at) ON CONFLICT (key) DO NOTHING")
+    static let grant = NamedSQL("SELECT 1 FROM import_grants WHERE key = :key")
     static let insert = NamedSQL(
         """
         INSERT INTO exchanges (key, proof, salt, key_id, fence, claim_until, attempts, created_at, outcome, gate_kind, gate,

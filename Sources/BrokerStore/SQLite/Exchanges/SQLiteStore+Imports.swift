@@ -66,6 +66,18 @@ extension SQLiteStore {
             try database.first(ImportSQL.pair, ["key": key.sql]) { try ImportPair(&$0) }
         }
     }
+
+    package func noteImportGrant(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
+        try await writer.write { database in
+            _ = try database.change(ImportSQL.insertGrant, ["key": key.sql, "granted_at": now.sql])
+        }
+    }
+
+    package func hasImportGrant(_ key: Digest) async throws(StoreFailure) -> Bool {
+        try await readers.read { database in
+            try database.first(ImportSQL.grant, ["key": key.sql]) { _ in true } ?? false
+        }
+    }
 }
 
 extension Database {

@@ -35,6 +35,13 @@ struct ProblemTests {
         #expect(answer.headers[.setCookie] == nil)
     }
 
+    @Test("The client refuses imports now → `client_not_allowed` with the reason", arguments: ImportRefusal.allCases)
+    func importRefused(_ reason: ImportRefusal) throws {
+        let problem = BrokerProblem(.clientNotAllowed, with: .importRefused(reason))
+        let json = try JSONParser.parseObject(ProblemBody.bytes(problem, requestID: "r"), maximumBytes: 10_000)
+        #expect(json["reason"]?.string == reason.rawValue && json["status"]?.integer == 403)
+    }
+
     @Test(
         "A problem of each code → has a title, a sentence and its status, and leaks no secret (SEC-107)",
         arguments: ProblemCode.allCases)

@@ -96,9 +96,10 @@ struct RequestBodyTests {
     @Test("Members of a nested object are faulty → the answer names each member by its whole JSON pointer")
     func nested() async throws {
         let reply = try await HTTPHarness().post(
-            "/v1/sessions", #"{"tokens":{"access_token":1,"merchant_id":"a-b","x":1}}"#)
+            "/v1/sessions", #"{"tokens":{"access_token":1,"id_token":"","merchant_id":"a-b","x":1}}"#)
         for fault in [
-            "/tokens/access_token wrong_type", "/tokens/merchant_id malformed", "/tokens/x unknown",
+            "/tokens/access_token wrong_type", "/tokens/id_token too_short", "/tokens/merchant_id malformed",
+            "/tokens/x unknown",
         ] { #expect(reply.faults.contains(fault), "\(fault) in \(reply.faults)") }
     }
 

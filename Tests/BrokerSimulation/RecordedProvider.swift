@@ -56,7 +56,11 @@ struct RecordedProvider: CodeExchanging, TokenExchanging, TokenImporting, TokenR
 
     var spendsImportedTokens: Bool { base.spendsImportedTokens }
 
-    func importFault(_ tokens: ImportedTokens) -> FieldFault? { base.importFault(tokens) }
+    func importFault(_ tokens: ImportedTokens, client: ClientName) -> FieldFault? {
+        base.importFault(tokens, client: client)
+    }
+
+    func clientID(of client: ClientName) -> String { base.clientID(of: client) }
 
     func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         try await recording(
@@ -65,10 +69,10 @@ struct RecordedProvider: CodeExchanging, TokenExchanging, TokenImporting, TokenR
     }
 
     func identifyImported(
-        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+        _ tokens: TokenSet, of imported: ImportedTokens, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
         try await recording("identify \(words.of(tokens))", { $0.subject }) { () async throws(ProviderFailure) in
-            try await base.identifyImported(tokens, context, by: deadline)
+            try await base.identifyImported(tokens, of: imported, context, by: deadline)
         }
     }
 

@@ -4,10 +4,12 @@ import Broker
 extension SimulatedProvider: TokenImporting {
     var spendsImportedTokens: Bool { true }
 
-    func importFault(_ tokens: ImportedTokens) -> FieldFault? { nil }
+    func importFault(_ tokens: ImportedTokens, client: ClientName) -> FieldFault? { nil }
+
+    func clientID(of client: ClientName) -> String { client.text }
 
     func identifyImported(
-        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+        _ tokens: TokenSet, of imported: ImportedTokens, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
         try await identify(tokens, context, by: deadline)
     }

@@ -16,6 +16,8 @@ package enum BrokerEvent: Sendable {
     /// If the provider later announces a log-out by that `sid`, the log-out misses the session.
     case sidUnusable(provider: ProviderName, client: ClientName, session: SessionHandle)
     case exchangeReplayed(provider: ProviderName)
+    /// The provider refuses an imported token, and the first granted import of the client is still to come.
+    case importUnproven(provider: ProviderName, client: ClientName)
     case exchangeFailed(provider: ProviderName, client: ClientName, failure: ProviderFailure)
     /// An app posted tokens that it already held.
     case imported(provider: ProviderName, client: ClientName, result: ImportResult)

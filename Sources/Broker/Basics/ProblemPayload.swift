@@ -11,6 +11,8 @@ package enum ProblemPayload: Sendable {
     case login(StartedLogin)
     /// The reason why the user of imported tokens has to sign in; the `login` of `login_required` is then null.
     case importFailed(ImportEnd)
+    /// The reason why the client refuses imports now.
+    case importRefused(ImportRefusal)
     /// The reason why the session's evidence was refused. The answer names the reason, and contains a nonce.
     case proof(ProofRefusal)
     /// The step-up that a call needs.

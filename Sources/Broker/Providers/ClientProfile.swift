@@ -25,8 +25,10 @@ package struct ClientProfile: Sendable {
     ///
     /// Google requires an empty redirect URI, and Apple requires that the parameter is left out.
     package var nativeRedirect: CodeGrant.RedirectParameter
-    /// Whether the app may import tokens that it already holds (Clover's PartialOAuth, Clever's SDK 1.x).
+    /// Whether the app may import tokens that it already holds (`import_tokens`).
     package var importTokens: Bool
+    /// The time when imports end; nil if imports are always accepted (Clover, Clever).
+    package var importsUntil: WallTime?
     /// Whether every callback, including errors, has to contain the exact issuer in `iss`.
     ///
     /// A client with a security profile such as FAPI 2.0 requires this, even if the provider's metadata promise less (RFC

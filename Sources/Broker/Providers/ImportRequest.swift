@@ -4,10 +4,13 @@ package struct ImportRequest: Sendable {
     package var tokens: ImportedTokens
     /// The idempotency key, which is the same for each retry of this import.
     package var idempotencyKey: String
+    /// The maker of proofs for the key that the provider's tokens are to be bound to; nil for unbound tokens.
+    package var proof: ProofMaker?
 
-    package init(client: ClientName, tokens: ImportedTokens, idempotencyKey: String) {
+    package init(client: ClientName, tokens: ImportedTokens, idempotencyKey: String, proof: ProofMaker? = nil) {
         self.client = client
         self.tokens = tokens
         self.idempotencyKey = idempotencyKey
+        self.proof = proof
     }
 }

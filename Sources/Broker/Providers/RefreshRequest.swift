@@ -26,6 +26,8 @@ package struct RefreshRequest: Sendable {
     ///
     /// The refresh token should then be sent with a nonce.
     package var usesNonces = false
+    /// Whether the refresh token is an app's, so that the call's failure follows the table of imports (docs/guarantees.md).
+    package var isImport = false
     /// The record of the last request that was sent, which a confirming call repeats.
     package var sending = RefreshSending()
     /// The API that the new access token is for; nil for a refresh of the session's own access token.

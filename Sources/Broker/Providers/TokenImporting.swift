@@ -1,12 +1,15 @@
-/// A provider for which the broker imports tokens that an app already has (Clover's PartialOAuth, Clever's SDK 1.x).
+/// A provider whose tokens the broker can import from an app.
 package protocol TokenImporting: CodeExchanging {
     /// Returns the member of `tokens` that is missing or refused; nil if the import may be tried.
-    func importFault(_ tokens: ImportedTokens) -> FieldFault?
+    func importFault(_ tokens: ImportedTokens, client: ClientName) -> FieldFault?
 
     /// Whether `takeOver` spends the app's token, so that its answer exists only one time.
     ///
     /// Otherwise `takeOver` only asks about the token, and may be repeated.
     var spendsImportedTokens: Bool { get }
+
+    /// Returns the client's id at the provider.
+    func clientID(of client: ClientName) -> String
 
     /// Returns the tokens to store, after the provider has confirmed that the app's tokens belong to this client.
     ///
@@ -16,8 +19,10 @@ package protocol TokenImporting: CodeExchanging {
     /// lacks an OAuth error.
     func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
 
-    /// Fetches the identity for imported tokens, which have no id_token.
+    /// Fetches the identity of the user whom the provider granted `tokens` for.
+    ///
+    /// Throws `identityRejected` if the app's own id_token is another user's.
     func identifyImported(
-        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+        _ tokens: TokenSet, of imported: ImportedTokens, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity
 }

@@ -244,6 +244,8 @@ struct ExchangePlan: Sendable {
     var provider: any ProviderClient
     var client: ClientProfile
     var call: Call
+    /// The problem for an import that is still to begin, because its client refuses imports now; nil otherwise.
+    var importRefusal: BrokerProblem?
     var device: String?
     /// The token of the device's old session, which the new session replaces.
     var presentedSession: Secret?

@@ -14,22 +14,35 @@ package struct ForwardCode: Sendable {
             case .handoff(let handoff): try await HandoffForward(context: context).plan(handoff, input)
             case .code(let code): try await AppLoginForward(context: context).plan(code, input)
             case .idToken(let token): try await IDTokenForward(context: context).plan(token, input)
-            case .tokens(let tokens): try ImportForward(context: context).plan(tokens, input)
+            case .tokens(let tokens): try await importPlan(tokens, input)
             }
         try Self.checkBeforeSpending(plan, forwarded)
         guard plan.isImport else { return try await run(plan) }
         let outcome: SignInOutcome
         do throws(BrokerProblem) { outcome = try await run(plan) } catch {
-            if let result = ImportResult(error) { count(result, of: plan) }
+            if let result = ImportResult(error) { count(result, plan.provider.profile.name, plan.client.name) }
             throw error
         }
-        count(outcome.isRepeat ? .repeated : .moved, of: plan)
+        count(outcome.isRepeat ? .repeated : .moved, plan.provider.profile.name, plan.client.name)
         return outcome
     }
 
-    private func count(_ result: ImportResult, of plan: ExchangePlan) {
-        context.events.emit(
-            .imported(provider: plan.provider.profile.name, client: plan.client.name, result: result))
+    /// Plans an import, and counts the post if the time for imports is over.
+    private func importPlan(
+        _ tokens: ImportedTokens, _ input: ForwardCodeInput
+    ) async throws(BrokerProblem) -> ExchangePlan {
+        do throws(BrokerProblem) { return try await ImportForward(context: context).plan(tokens, input) } catch {
+            if let name = input.provider, let profile = context.providers[name]?.profile,
+                let client = try? StartLogin.client(input.client, of: profile), ImportResult(error) == .closed
+            {
+                count(.closed, name, client.name)
+            }
+            throw error
+        }
+    }
+
+    private func count(_ result: ImportResult, _ provider: ProviderName, _ client: ClientName) {
+        context.events.emit(.imported(provider: provider, client: client, result: result))
     }
 
     private func run(_ plan: ExchangePlan) async throws(BrokerProblem) -> SignInOutcome {

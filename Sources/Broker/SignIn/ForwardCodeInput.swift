@@ -17,7 +17,7 @@ package struct ForwardCodeInput: Sendable {
     package var loginToken: Secret?
     /// The user's name for this device, at most 64 characters.
     package var device: String?
-    /// Tokens to import (Clover's PartialOAuth, Clever's SDK 1.x).
+    /// Tokens to import, which the app already holds.
     package var tokens: ImportedTokens?
     /// The session token of the request, which belongs to the device's old session.
     ///

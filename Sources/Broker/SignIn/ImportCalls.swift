@@ -45,14 +45,16 @@ struct ImportCalls: Sendable {
             tokens = try await keptTokens()
         } else {
             tokens = try await call(provider, imported)
-            if provider.spendsImportedTokens { try await keep(tokens) }
+            if provider.spendsImportedTokens {
+                try await keep(tokens)
+                await noteGrant(provider)
+            }
         }
-        let identity = IdentityContext(
-            client: plan.client.name, nonce: .none, callback: imported.callback, requestedScope: [])
+        let identity = identityContext(provider, tokens, imported)
         let who: ProviderIdentity
         do throws(ProviderFailure) {
             who = try await exchange.reading { () async throws(ProviderFailure) in
-                try await provider.identifyImported(tokens, identity, by: exchange.deadline)
+                try await provider.identifyImported(tokens, of: imported, identity, by: exchange.deadline)
             }
         } catch {
             guard isPassing(error) else { throw await settlement.settleIdentityFailure(error, tokens) }
@@ -60,6 +62,17 @@ struct ImportCalls: Sendable {
             throw await settlement.releaseImport(ImportRelease(calls: 0), because: error)
         }
         return try await settlement.complete(tokens, who, [])
+    }
+
+    private func identityContext(
+        _ provider: any TokenImporting, _ tokens: TokenSet, _ imported: ImportedTokens
+    ) -> IdentityContext {
+        var identity = IdentityContext(
+            client: plan.client.name, nonce: .none, callback: imported.callback, requestedScope: [])
+        identity.proof = tokens.key.map { ProofMaker($0.pair, context.vault, context.clock) }
+        // If `takeOver` spends the app's token, these tokens have just been issued.
+        if provider.spendsImportedTokens { identity.secondRead = SecondRead() }
+        return identity
     }
 
     /// Whether a failed read of the user may succeed later, so that the tokens are kept.
@@ -79,26 +92,30 @@ struct ImportCalls: Sendable {
         _ provider: any TokenImporting, _ imported: ImportedTokens
     ) async throws(BrokerProblem) -> TokenSet {
         var calls = row.attempts
+        if let refusal = plan.importRefusal(calls: calls) {
+            await settlement.letGo(ImportRelease(calls: calls - 1))
+            throw refusal
+        }
+        let proof = try await proof(imported)
         while true {
             let begun = context.clock.monotonic()
             // Read this before the call, as for a refresh (decision 50).
             let grantsOthers = hasGrantedOthers(since: begun)
             let failure: ProviderFailure
-            switch await takenOver(provider, imported) {
-            case .success(let tokens):
-                if provider.spendsImportedTokens {
-                    context.memory.answers.granted(profile.name, plan.client.name, begun: begun)
-                }
-                guard let refusal = tokens.refusal else { return tokens }
-                throw await settlement.spendRevoking(
-                    .providerError, because: .unusable(detail: refusal), revoking: tokens)
+            switch await takenOver(provider, imported, proof) {
+            case .success(let tokens): return try await granted(provider, tokens, begun: begun)
             case .failure(let error): failure = error
             }
             if case .retryable(429, let pause, _) = failure {
                 context.memory.imports.hold(profile.name, for: pause, at: context.clock.monotonic())
             }
             switch reading(isConfirming: calls > 1, grantsOthers).fate(of: failure) {
-            case .spent(let reason): throw await settlement.spend(reason, because: failure)
+            case .spent(let reason):
+                guard await proves(failure, provider) else {
+                    context.events.emit(.importUnproven(provider: profile.name, client: plan.client.name))
+                    throw await settlement.releaseImport(ImportRelease(calls: calls - 1), because: failure)
+                }
+                throw await settlement.spend(reason, because: failure)
             case .released: throw await settlement.releaseImport(ImportRelease(calls: calls - 1), because: failure)
             case .counted:
                 context.memory.answers.refused(profile.name, plan.client.name, begun: begun)
@@ -113,11 +130,73 @@ struct ImportCalls: Sendable {
         }
     }
 
+    /// Returns the tokens that the provider has granted, if they are as the client's configuration requires.
+    private func granted(
+        _ provider: any TokenImporting, _ tokens: TokenSet, begun: Duration
+    ) async throws(BrokerProblem) -> TokenSet {
+        if provider.spendsImportedTokens {
+            context.memory.answers.granted(profile.name, plan.client.name, begun: begun)
+        }
+        let (reason, detail): (ExchangeRow.SpentReason, String)
+        if let refusal = tokens.refusal {
+            (reason, detail) = (.providerError, refusal)
+        } else if plan.client.senderConstraint != .off, !tokens.credential.isBound {
+            // A client that requires bound tokens must discard unbound ones (RFC 9449 section 5).
+            (reason, detail) = (.notBound, "the tokens are unbound, by their token_type")
+        } else {
+            return tokens
+        }
+        let problem = await settlement.spendRevoking(reason, because: .unusable(detail: detail), revoking: tokens)
+        if provider.spendsImportedTokens { await noteGrant(provider) }
+        throw problem
+    }
+
+    private func importProof(_ provider: any TokenImporting) -> ImportProof {
+        ImportProof(
+            context: context, provider: profile.name, clientID: provider.clientID(of: plan.client.name))
+    }
+
+    /// Records the client's first granted import.
+    ///
+    /// The tokens have to be in the store before, because this process has their only copy. If the record fails, the next
+    /// granted import repeats it.
+    private func noteGrant(_ provider: any TokenImporting) async {
+        do throws(StoreFailure) { try await importProof(provider).note() } catch {
+            exchange.claim.failed("noteImportGrant", error)
+        }
+    }
+
+    /// Whether a failure proves that the app's token is dead.
+    ///
+    /// A refusal proves this only after the client's first granted import.
+    private func proves(_ failure: ProviderFailure, _ provider: any TokenImporting) async -> Bool {
+        guard provider.spendsImportedTokens, case .rejected = failure else { return true }
+        do throws(StoreFailure) { return try await importProof(provider).isKnown() } catch {
+            exchange.claim.failed("hasImportGrant", error)
+            return false
+        }
+    }
+
+    /// Returns the maker of proofs for the key that the provider's tokens are to be bound to.
+    ///
+    /// The key is derived from the app's refresh token, so the confirming call has the same key.
+    private func proof(_ imported: ImportedTokens) async throws(BrokerProblem) -> ProofMaker? {
+        guard plan.client.senderConstraint == .dpop, let token = imported.refreshToken else { return nil }
+        let seed = context.vault.index(.tokenKey, ["import", profile.name.text, token.reveal()])
+        do throws(VaultFailure) {
+            return ProofMaker(try context.vault.proofKeyPair(seed: seed.bytes), context.vault, context.clock)
+        } catch {
+            throw await settlement.releaseImport(
+                ImportRelease(calls: row.attempts - 1),
+                because: .notSent(detail: "the vault failed to make a key for the tokens"))
+        }
+    }
+
     private func takenOver(
-        _ provider: any TokenImporting, _ imported: ImportedTokens
+        _ provider: any TokenImporting, _ imported: ImportedTokens, _ proof: ProofMaker?
     ) async -> Result<TokenSet, ProviderFailure> {
         let request = ImportRequest(
-            client: plan.client.name, tokens: imported, idempotencyKey: Base64URL.encode(row.key.bytes))
+            client: plan.client.name, tokens: imported, idempotencyKey: Base64URL.encode(row.key.bytes), proof: proof)
         do throws(ProviderFailure) {
             return .success(try await provider.takeOver(request, by: exchange.deadline))
         } catch { return .failure(error) }

@@ -11,6 +11,8 @@ package enum ImportResult: String, Sendable, CaseIterable {
     case identity
     /// The provider refuses the broker's client or its proof, so the configuration may be wrong.
     case wrongClient = "wrong_client"
+    /// The time for imports is over, so the app goes on as before.
+    case closed
     /// A limit of requests or sessions was reached.
     case limited
     /// The same post may succeed later.
@@ -20,6 +22,10 @@ package enum ImportResult: String, Sendable, CaseIterable {
     init?(_ problem: BrokerProblem) {
         if case .importFailed(let end) = problem.payload {
             self = Self(end)
+            return
+        }
+        if case .importRefused(.closed) = problem.payload {
+            self = .closed
             return
         }
         switch problem.code {

@@ -1,8 +1,11 @@
 /// Tokens that an app already holds.
 package struct ImportedTokens: Sendable {
-    package var accessToken: Secret
+    /// The access token; nil if the app sends only a refresh token.
+    package var accessToken: Secret?
     /// The refresh token; nil if the provider issues none (Clever), or did not issue one with this access token (Clover).
     package var refreshToken: Secret?
+    /// The app's id_token, which is only compared with the provider's answer.
+    package var idToken: Secret?
     /// The merchant that the tokens belong to, according to the app.
     ///
     /// The import is refused unless the provider's API confirms the merchant.
@@ -11,9 +14,10 @@ package struct ImportedTokens: Sendable {
     /// The merchant, if the app named one, in the form of a callback's parameters.
     var callback: [(name: String, value: String)] { merchantID.map { [("merchant_id", $0)] } ?? [] }
 
-    package init(accessToken: Secret, refreshToken: Secret?, merchantID: String?) {
+    package init(accessToken: Secret?, refreshToken: Secret?, merchantID: String?, idToken: Secret? = nil) {
         self.accessToken = accessToken
         self.refreshToken = refreshToken
         self.merchantID = merchantID
+        self.idToken = idToken
     }
 }

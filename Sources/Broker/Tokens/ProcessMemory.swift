@@ -9,6 +9,7 @@ final class ProcessMemory: Sendable {
     let signIns = SignInsUnderWay()
     let exchanges = ExchangesUnderWay()
     let imports = ImportRoom()
+    let importGrants = ImportGrants()
 
     let targets = TargetMemory()
     let forced = ForcedRefreshes()

@@ -29,7 +29,7 @@ enum OAuthErrorBody {
                 if let reason = refusal.reason { writer.member("reason", reason) }
             case .fields(let faults): ProblemBody.errors(faults, into: &writer)
             case .stepUp(let wanted): StepUpBody.members(of: wanted.demand, into: &writer)
-            case .none, .ended, .login, .importFailed, .shortfall, .presence, .providerError: break
+            case .none, .ended, .login, .importFailed, .importRefused, .shortfall, .presence, .providerError: break
             }
         }
         return writer.bytes

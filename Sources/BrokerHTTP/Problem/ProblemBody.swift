@@ -37,6 +37,7 @@ enum ProblemBody {
             writer.name("login")
             writer.null()
             writer.member("reason", reason.rawValue)
+        case .importRefused(let refusal): writer.member("reason", refusal.rawValue)
         case .proof(let refusal):
             if let reason = refusal.reason { writer.member("reason", reason) }
         case .presence(let refusal):

@@ -73,11 +73,12 @@ extension BrokerAPI {
     }
 
     private func importedTokens(_ body: inout RequestObject) -> ImportedTokens? {
-        let access = body.opaque("access_token", required: true)
+        let access = body.opaque("access_token")
         let refresh = body.opaque("refresh_token")
+        let idToken = body.text("id_token", length: 1...16_384, where: RequestText.isVisible).map { Secret($0) }
         let merchant = body.text("merchant_id", length: 1...64, where: RequestText.isAlphanumeric)
-        guard let access else { return nil }
-        return ImportedTokens(accessToken: access, refreshToken: refresh, merchantID: merchant)
+        return ImportedTokens(
+            accessToken: access, refreshToken: refresh, merchantID: merchant, idToken: idToken)
     }
 
     /// `GET /v1/session`: this session; reading it does not slide the idle time.

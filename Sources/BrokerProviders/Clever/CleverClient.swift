@@ -58,7 +58,9 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
             subject: id, claims: CleverIdentity.claims(me: me, profile: person), unverified: unverified)
     }
 
-    package func importFault(_ tokens: ImportedTokens) -> FieldFault? {
+    package func importFault(_ tokens: ImportedTokens, client: ClientName) -> FieldFault? {
+        if tokens.accessToken == nil { return FieldFault("/tokens/access_token", .required) }
+        if tokens.idToken != nil { return FieldFault("/tokens/id_token", .notAllowed) }
         if tokens.refreshToken != nil { return FieldFault("/tokens/refresh_token", .notAllowed) }
         return tokens.merchantID.map { _ in FieldFault("/tokens/merchant_id", .notAllowed) }
     }
@@ -71,11 +73,11 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
     /// The token of another application is refused, even if this token can read the user's data.
     package func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
-        guard let url = engine.settings.endpoints.introspection else {
-            throw .notSent(detail: "Clever: no address of tokeninfo")
+        guard let url = engine.settings.endpoints.introspection, let posted = request.tokens.accessToken else {
+            throw .notSent(detail: "Clever: the access token or the address of tokeninfo is missing")
         }
         var asked = ProviderRequest.get(url)
-        asked.headers += [("Authorization", "Bearer " + request.tokens.accessToken.reveal())]
+        asked.headers += [("Authorization", "Bearer " + posted.reveal())]
         asked.headers += client.wire.tokenRequest.headers
         let answer: ProviderAnswer
         do throws(ProviderFailure) { answer = try await engine.caller.send(asked, by: deadline) } catch {
@@ -99,14 +101,14 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
         }
         // The token's age is unknown, so assume the latest possible end, which is one full lifetime from now.
         return TokenSet(
-            accessToken: request.tokens.accessToken, expiresAt: engine.clock.now().advanced(by: own.defaultLifetime))
+            accessToken: posted, expiresAt: engine.clock.now().advanced(by: own.defaultLifetime))
     }
 
     /// Reads the user from `/me`, even if OpenID Connect is on, because imported tokens have no id_token.
     ///
     /// Both `/me` and an id_token name the same user id.
     package func identifyImported(
-        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+        _ tokens: TokenSet, of imported: ImportedTokens, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
         let client = try engine.client(context.client)
         let me = try await get("/v3.0/me", tokens, client, by: deadline)

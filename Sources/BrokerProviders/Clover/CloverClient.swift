@@ -104,8 +104,10 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
         }
     }
 
-    package func importFault(_ tokens: ImportedTokens) -> FieldFault? { nil }
-    package var spendsImportedTokens: Bool { true }
+    package func importFault(_ tokens: ImportedTokens, client: ClientName) -> FieldFault? {
+        if tokens.idToken != nil { return FieldFault("/tokens/id_token", .notAllowed) }
+        return tokens.accessToken == nil ? FieldFault("/tokens/access_token", .required) : nil
+    }
 
     /// Refreshes an imported token pair with the client's id.
     ///
@@ -117,12 +119,13 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
         guard let refreshToken = request.tokens.refreshToken else { return try await migrate(request, by: deadline) }
         return try await refresh(
             RefreshRequest(
-                client: request.client, refreshToken: refreshToken, accessToken: request.tokens.accessToken,
-                idempotencyKey: request.idempotencyKey), isImport: true, by: deadline)
+                client: request.client, refreshToken: refreshToken,
+                accessToken: request.tokens.accessToken ?? Secret(""), idempotencyKey: request.idempotencyKey),
+            isImport: true, by: deadline)
     }
 
     package func identifyImported(
-        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+        _ tokens: TokenSet, of imported: ImportedTokens, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
         try await identify(tokens, context, by: deadline)
     }
@@ -134,12 +137,12 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
     private func migrate(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
         guard let merchant = request.tokens.merchantID, Self.isIdentifier(merchant),
-            let url = wired.endpoints.migration
+            let url = wired.endpoints.migration, let legacy = request.tokens.accessToken
         else { throw .notSent(detail: "Clover: no merchant, or no address for migrations") }
         let verifier = client.authenticator.isConfidential ? nil : try verifier()
         var members: [(name: String, value: String)] = [
             ("merchant_uuid", merchant), ("app_uuid", client.settings.clientID),
-            ("auth_token", request.tokens.accessToken.reveal()),
+            ("auth_token", legacy.reveal()),
         ]
         if let verifier {
             let hash = SHA256.hash(data: verifier.bytes())

@@ -79,7 +79,18 @@ extension OAuthEngine {
             as: .token, client: client, headers: idempotency(request.callKey, client), target: request.target,
             by: deadline)
         return client.bound(
-            try answers(client).refreshed(answer, request.target, now: clock.now()), isCertified: request.isCertified)
+            try refreshed(answer, request, answers(client)), isCertified: request.isCertified)
+    }
+
+    /// Parses the answer to a refresh.
+    ///
+    /// For an import, an unusable answer has another meaning (`ProviderAnswer.importFailure`).
+    private func refreshed(
+        _ answer: ProviderAnswer, _ request: RefreshRequest, _ answers: TokenAnswer
+    ) throws(ProviderFailure) -> TokenSet {
+        do throws(ProviderFailure) { return try answers.refreshed(answer, request.target, now: clock.now()) } catch {
+            throw request.isImport ? answer.importFailure(error, at: clock.now()) : error
+        }
     }
 
     /// Makes the refresh call with DPoP proofs of a key.
@@ -93,7 +104,7 @@ extension OAuthEngine {
         let (answer, exchange) = try await proven(request, proof, at: endpoint, client: client, by: deadline)
         let answers = answers(client, binding: request.isBound ? .demanded : .offered)
         do throws(ProviderFailure) {
-            var tokens = try answers.refreshed(answer, request.target, now: clock.now())
+            var tokens = try refreshed(answer, request, answers)
             if tokens.credential == .dpop { return keyed(tokens, by: proof, at: endpoint, client: client) }
             if request.isBound {
                 tokens.accessToken = Secret("")
@@ -103,7 +114,8 @@ extension OAuthEngine {
             return client.bound(tokens, isCertified: request.isCertified)
         } catch {
             guard case .rejected(var refusal) = error else { throw error }
-            if refusal.code == "invalid_dpop_proof", !request.isBound {
+            // A client that requires bound tokens would discard the unbound tokens of an import.
+            if refusal.code == "invalid_dpop_proof", !request.isBound, !request.isImport {
                 return try await bare(request, at: endpoint, client: client, by: deadline)
             }
             refusal.isOfOldProof = exchange.isOutdated

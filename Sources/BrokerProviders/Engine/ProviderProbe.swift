@@ -122,6 +122,7 @@ extension OAuthEngine {
                 + "dpop_signing_alg_values_supported does not list ES256: it may bind no tokens"
             results.append(ProbeResult(subject: "dpop", isGood: true, text: text, isDoubtful: true))
         }
+        results += importFindings(known, isOpenID: keysToo)
         for client in settings.clients { results += lacks(known, client, isOpenID: keysToo) }
         if known.promisesIssuer, let own = settings.callbackIssuer, let published = known.issuer,
             !IssuerExpectation.matches(published, own)

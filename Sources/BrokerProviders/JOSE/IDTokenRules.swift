@@ -42,6 +42,14 @@ struct IDTokenRules: Sendable {
         _ = try IdentityMapper.subject(claims, at: "/sub", acceptsNumbers: false)
     }
 
+    /// Returns whether the claims of an unverified token that an app sent name the issuer and the client.
+    func isFor(_ claims: JSONObject) -> Bool {
+        do throws(ProviderFailure) { try checkIssuer(claims) } catch { return false }
+        let audiences = claims["aud"]?.string.map { [$0] } ?? claims["aud"]?.array?.compactMap(\.string) ?? []
+        let own = [clientID] + otherClientIDs + settings.trustedAudiences
+        return audiences.contains { audience in own.contains { $0.hasBytes(of: audience) } }
+    }
+
     /// Returns the reason why a refreshed token with a valid signature does not belong to the session; nil if it does (OpenID
     /// Connect Core 12.2).
     ///

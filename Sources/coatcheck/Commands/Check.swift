@@ -25,6 +25,10 @@ struct Check: AsyncParsableCommand {
             throw refuse("keys: \(error)" + (user?.asWhom ?? ""))
         }
         try await checkProviders(configuration)
+        let far = ImportRules.problems(
+            configuration.providers.flatMap(\.clients), configuration.lines, now: SystemClock.wallTime(),
+            severity: .error)
+        if let first = far.first { throw refuse("\(first)") }
         for warning in configuration.warnings { print(warning) }
         if let fault = Certificates.firstFault(configuration, at: SystemClock.wallTime()) { throw refuse("\(fault)") }
         let clients = configuration.providers.reduce(0) { $0 + $1.clients.count }

@@ -46,7 +46,10 @@ struct Configuration: Sendable {
         let draft = ConfigurationDraft(
             ConfigSection(root, path: "", pattern: "", line: 1, context: context))
         ConfigurationRules.check(draft, context)
-        let problems = context.finish()
+        let problems =
+            (context.finish()
+            + ImportRules.problems(
+                draft.providers.flatMap(\.clients), context.lines, now: sources.now(), severity: .warning)).sorted()
         guard !problems.contains(where: { $0.severity == .error }), let root,
             let configuration = draft.complete(
                 problems, ConfigValues(root, resolved: context.resolved), context.lines)

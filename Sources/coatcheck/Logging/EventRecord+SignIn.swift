@@ -67,6 +67,13 @@ extension EventRecord {
         counted("moved", provider, client, [("way", "tokens"), ("result", result.rawValue)])
     }
 
+    static func importUnproven(_ provider: ProviderName, _ client: ClientName) -> EventRecord {
+        uncounted.logged(
+            .error,
+            "the provider refuses an imported token, and no import of this client has been granted yet; is this the client id "
+                + "that the phones' tokens belong to?", provider, client)
+    }
+
     static func registrationStarted(_ provider: ProviderName, _ client: ClientName) -> EventRecord {
         counted("registrations_started", provider, client)
             .logged(.info, "registration started", provider, client)

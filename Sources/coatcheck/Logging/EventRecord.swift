@@ -37,6 +37,7 @@ extension EventRecord {
             case .steppedUp(let provider, let client, let session): .steppedUp(provider, client, session)
             case .sidUnusable(let provider, let client, let session): .sidUnusable(provider, client, session)
             case .exchangeReplayed(let provider): .exchangeReplayed(provider)
+            case .importUnproven(let provider, let client): .importUnproven(provider, client)
             case .exchangeFailed(let provider, let client, let failure): .exchangeFailed(provider, client, failure)
             case .imported(let provider, let client, let result): .imported(provider, client, result)
             case .registrationStarted(let provider, let client): .registrationStarted(provider, client)

@@ -112,10 +112,12 @@ struct CleverTests {
                 let access = Secret("il-1")
                 #expect(
                     importer.importFault(
-                        ImportedTokens(accessToken: access, refreshToken: Secret("r"), merchantID: nil))
+                        ImportedTokens(accessToken: access, refreshToken: Secret("r"), merchantID: nil),
+                        client: Support.ios)
                         == FieldFault("/tokens/refresh_token", .notAllowed))
                 #expect(
-                    importer.importFault(ImportedTokens(accessToken: access, refreshToken: nil, merchantID: "M"))
+                    importer.importFault(
+                        ImportedTokens(accessToken: access, refreshToken: nil, merchantID: "M"), client: Support.ios)
                         == FieldFault("/tokens/merchant_id", .notAllowed))
                 try sandbox.control.place(Fault(provider: "clever", endpoint: "tokeninfo", "drop-after"))
                 let lost = await Support.failure { try await importer.takeOver(request("il-1"), by: Support.deadline) }
@@ -144,7 +146,8 @@ struct CleverTests {
                 #expect(tokens.accessToken.reveal() == theirs.accessToken.reveal() && tokens.refreshToken == nil)
                 let end = try #require(tokens.expiresAt)
                 #expect(end.since(before) >= .seconds(86_399) && end.since(before) < .seconds(86_460))
-                let who = try await importer.identifyImported(tokens, Support.context(), by: Support.deadline)
+                let who = try await importer.identifyImported(
+                    tokens, of: request("").tokens, Support.context(), by: Support.deadline)
                 #expect(who.subject.hasPrefix("65000000") && who.unverified.isEmpty)
                 #expect(who.claims.first { $0.name == "email" }?.value.string == "ana@example.org")
                 if !openID {

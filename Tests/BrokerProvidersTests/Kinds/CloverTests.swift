@@ -154,13 +154,14 @@ struct CloverTests {
                 let importer = try #require(client as? any TokenImporting)
                 let merchant = "MFAKE00000001"
                 sandbox.control.set(user: "ana", ["merchant_id": .string(merchant)])
-                #expect(importer.importFault(request("v1", merchant: merchant).tokens) == nil)
+                #expect(importer.importFault(request("v1", merchant: merchant).tokens, client: Support.ios) == nil)
                 let legacy = sandbox.control.legacyToken(clientID: id)
                 let tokens = try await importer.takeOver(request(legacy, merchant: merchant), by: Support.deadline)
                 #expect(tokens.accessToken.reveal() != legacy && tokens.refreshToken != nil)
                 #expect(tokens.expiresAt != nil && tokens.refreshExpiresAt != nil)
                 let who = try await importer.identifyImported(
-                    tokens, Support.context(callback: [("merchant_id", merchant)]), by: Support.deadline)
+                    tokens, of: request(legacy, merchant: merchant).tokens,
+                    Support.context(callback: [("merchant_id", merchant)]), by: Support.deadline)
                 #expect(who.subject == merchant)
                 let asked = try #require(sandbox.control.requests(provider: "clover", endpoint: "migrate").first)
                 let redeemed = try #require(sandbox.control.requests(provider: "clover", endpoint: "token").first)

@@ -82,6 +82,8 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var handed: [HandedIDToken] = []
         var importFault: FieldFault?
         var spendsImportedTokens = true
+        /// The clients' id at the provider.
+        var clientID = "client-1"
         var imports: [ImportRequest] = []
         /// The time until the provider accepts calls again, because its endpoint is failing; nil if the provider accepts calls.
         var refusesCallsFor: Duration?
@@ -241,18 +243,21 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
 
     var spendsImportedTokens: Bool { script.withLock { $0.spendsImportedTokens } }
 
-    func importFault(_ tokens: ImportedTokens) -> FieldFault? { script.withLock { $0.importFault } }
+    func clientID(of client: ClientName) -> String { script.withLock { $0.clientID } }
+
+    func importFault(_ tokens: ImportedTokens, client: ClientName) -> FieldFault? { script.withLock { $0.importFault } }
 
     func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         script.withLock { $0.imports.append(request) }
-        return try await refresh(
-            RefreshRequest(
-                client: request.client, refreshToken: request.tokens.refreshToken ?? request.tokens.accessToken,
-                accessToken: request.tokens.accessToken, idempotencyKey: request.idempotencyKey), by: deadline)
+        var refresh = RefreshRequest(
+            client: request.client, refreshToken: request.tokens.refreshToken ?? Secret(""),
+            accessToken: request.tokens.accessToken ?? Secret(""), idempotencyKey: request.idempotencyKey)
+        refresh.proof = request.proof
+        return try await self.refresh(refresh, by: deadline)
     }
 
     func identifyImported(
-        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+        _ tokens: TokenSet, of imported: ImportedTokens, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity { try await identify(tokens, context, by: deadline) }
 
     func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? {

@@ -28,6 +28,7 @@ struct StartingSeriesTests {
             .loginSucceeded(provider: provider, client: client, session: session),
             .sidUnusable(provider: provider, client: client, session: session),
             .exchangeReplayed(provider: provider),
+            .importUnproven(provider: provider, client: client),
             .exchangeFailed(provider: provider, client: client, failure: failure),
             .registrationStarted(provider: provider, client: client),
             .registrationFinished(provider: provider, client: client, result: "registered"),

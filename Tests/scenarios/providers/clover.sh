@@ -66,8 +66,7 @@ import="{\"provider\":\"clover\",\"client\":\"ios\",\"tokens\":{\"access_token\"
 secret=$(random_token)
 sandbox DELETE /requests
 post /v1/sessions "${import/\"rt-/\"rt-invented-},\"login_token\":\"$(random_token)\"}"
-expect_problem 409 login_required "import of a refresh token that Clover does not know"
-same "grant_revoked null" "$(json .reason) $(jq -c .login "$work/body")" "import of an invented Clover token → the reason grant_revoked, and a null login"
+expect_problem 502 provider_error "import of an invented refresh token, before the first granted import"
 post /v1/sessions "$import,\"login_token\":\"$secret\"}"
 expect_status 201 "an app imports the tokens that it got from Clover → a session"
 sandbox GET '/requests?provider=clover'
@@ -75,11 +74,17 @@ same "refresh refresh merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/con
 same AFAKE0001 "$(jq -r '.[1].body | fromjson.client_id' "$work/control")" "import of Clover tokens → the broker's refresh call has the client id of the configuration"
 expect_json .subject "$(url_value merchant_id "$CALLBACK")" "session from imported tokens → its subject is the merchant id"
 handle=$(json .handle)
+post /v1/sessions "${import/\"rt-/\"rt-unknown-},\"login_token\":\"$(random_token)\"}"
+expect_problem 409 login_required "import of an unknown refresh token, after a granted import"
+same "grant_revoked null" "$(json .reason) $(jq -c .login "$work/body")" "import of an unknown Clover token → the reason grant_revoked, and a null login"
 post /v1/sessions "$import,\"login_token\":\"$secret\"}"
 expect_json .handle "$handle" "import of Clover tokens, repeated with the same login_token → the same session"
-same 2 "$(calls clover/refresh)" "import of Clover tokens, repeated with the same login_token → no further refresh call"
+same 3 "$(calls clover/refresh)" "import of Clover tokens, repeated with the same login_token → still three refresh calls"
 post /v1/sessions "$import,\"login_token\":\"$(random_token)\"}"
 expect_problem 409 code_already_used "import of Clover tokens that were already imported with another login_token"
+post /v1/sessions "${import/\"ios\"/\"web\"}}"
+expect_problem 409 code_already_used "import of Clover tokens that were already imported, by a client whose configuration lacks import_tokens"
+import="${import/\"rt-/\"rt-other-}"
 post /v1/sessions "${import/\"ios\"/\"web\"}}"
 expect_problem 403 client_not_allowed "import of Clover tokens by a client whose configuration lacks import_tokens"
 

@@ -55,6 +55,8 @@ struct ClientSection: Sendable {
                 profile.demandsIssuer = true
             }
             profile.senderConstraint = wire.senderConstraint
+            ImportReader(section: section, kind: kind).read(
+                authentication, wire, hasIdentity: wire.identity.url != nil || provider.hasUserinfo, into: &profile)
             Self.checkPKCE(section, profile, authentication, kind)
             Self.checkAssertion(section, authentication, wire)
             if !provider.namesCertificate, !TLSReader.names(section) {
@@ -67,8 +69,8 @@ struct ClientSection: Sendable {
                 client.redirectName = section.text("redirect_name", limit: 256)
                 client.postLogoutRedirectURI = section.redirectURI("post_logout_redirect_uri")?.text
                 client.trustedAudiences = section.words("trusted_audiences") ?? []
-                if !client.trustedAudiences.isEmpty, !profile.nativeCode {
-                    section.report("trusted_audiences", "is for clients with `native_code: true`")
+                if !client.trustedAudiences.isEmpty, !profile.nativeCode, !profile.importTokens {
+                    section.report("trusted_audiences", "is for clients with `native_code: true` or `import_tokens`")
                 }
             }
             if kind == .clever {
@@ -103,9 +105,6 @@ struct ClientSection: Sendable {
             profile.nativeRedirect = redirect.map { $0 == .empty ? .empty : .omitted } ?? defaults.nativeRedirect
         }
         profile.handsOutAccessToken = section.flag("hand_out_access_token", default: false)
-        if kind == .clover || kind == .clever {
-            profile.importTokens = section.flag("import_tokens", default: false)
-        }
     }
 
     /// Reports a public client without PKCE, because anyone who has a code of the client could redeem it.

@@ -72,6 +72,7 @@ struct ProviderSection: Sendable {
                 ?? WireSettings(revocation: RevocationSettings(reaches: kind == .oauth2 ? .token : .signIn)),
             scope: preset?.scope ?? (kind == .oidc ? ["openid"] : []))
         draft.section = section
+        draft.hasUserinfo = preset?.endpoints.userinfo != nil || section.place(of: "endpoints", "userinfo") != nil
         if let preset {
             draft.callbackParameters = preset.callbackParameters
             draft.nonce = preset.nonce
@@ -239,6 +240,8 @@ struct ProviderDraft {
     ///
     /// For example, Clover, Facebook and LinkedIn do not accept Basic.
     var secretInBody = false
+    /// Whether the address of userinfo is in the file or the preset.
+    var hasUserinfo = false
 
     init(kind: ProviderKind, lifetimes: SessionLifetimes, wire: WireSettings, scope: [String]) {
         self.kind = kind

@@ -1,0 +1,22 @@
+import Broker
+import BrokerProviders
+
+/// Warns of imports that are accepted for more than a year.
+enum ImportRules {
+    /// The longest time that an import may be accepted for, with room for a leap year and the last day.
+    private static let longest = Duration.seconds(367 * 86_400)
+
+    /// Returns a problem for each client whose imports end more than a year from now.
+    ///
+    /// `check` refuses such a file. A running broker only logs the problem, because its clock may be wrong (decision 48).
+    static func problems(
+        _ clients: [ClientSection], _ lines: ConfigLines, now: WallTime, severity: ConfigProblem.Severity
+    ) -> [ConfigProblem] {
+        clients.compactMap { client in
+            guard let until = client.settings.profile.importsUntil, until.since(now) > longest else { return nil }
+            let path = "\(client.location.path).import_tokens.until"
+            return ConfigProblem(
+                line: lines.line(of: path), path: path, message: "is more than a year away", severity: severity)
+        }
+    }
+}

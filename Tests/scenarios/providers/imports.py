@@ -1,0 +1,274 @@
+"""An app moves in: it posts a refresh token that it already has, and the broker makes one refresh at the provider."""
+
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import re
+import secrets
+import subprocess
+import sys
+import threading
+import urllib.parse
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import Broker, merged  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.database import Database  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs/apps/moving-in.md"
+ENDPOINTS = {"oidc": "/oidc", "oauth2": "/oauth2"}
+CLIENTS = {"oidc": "ios-app", "oauth2": "oauth2-app"}
+REDIRECTS = {"oidc": "com.example.app:/cb", "oauth2": "com.example.oauth2:/cb"}
+
+
+def window(until="2099-12-31"):
+    return {"providers": {name: {"clients": {"ios": {"import_tokens": {"until": until}}}} for name in ENDPOINTS}}
+
+
+def app_tokens(sandbox, user="ana", provider="oidc", client=None):
+    """The tokens that the old app got itself."""
+    base, client = sandbox.url + ENDPOINTS[provider], client or CLIENTS[provider]
+    verifier = secrets.token_urlsafe(32)
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+    query = urllib.parse.urlencode({
+        "client_id": client, "redirect_uri": REDIRECTS[provider], "response_type": "code", "state": "s", "sandbox_user": user,
+        "scope": "openid email offline_access" if provider == "oidc" else "profile email", "code_challenge": challenge,
+        "code_challenge_method": "S256"})
+    callback = call(f"{base}/authorize?{query}").fields["Location"]
+    code = urllib.parse.parse_qs(urllib.parse.urlsplit(callback).query)["code"][0]
+    form = {
+        "grant_type": "authorization_code", "code": code, "redirect_uri": REDIRECTS[provider], "client_id": client,
+        "code_verifier": verifier}
+    return call(f"{base}/token", "POST", urllib.parse.urlencode(form), Content_Type="application/x-www-form-urlencoded").json
+
+
+def body(tokens, provider="oidc", **more):
+    """The body of a post."""
+    return {"provider": provider, "client": "ios", "tokens": tokens, "login_token": secrets.token_urlsafe(32)} | more
+
+
+def of(found, *members):
+    """Some of the app's tokens."""
+    return {name: found[name] for name in members}
+
+
+def post(broker, sent, **fields):
+    return broker.call("POST", "/v1/sessions", body=sent, **fields)
+
+
+def cookie(answer):
+    found = re.search(r"coatcheck=([^;]+)", ", ".join(answer.fields.get_all("Set-Cookie") or []))
+    return found and found[1]
+
+
+def faults(answer):
+    return [f"{fault['pointer']} {fault['code']}" for fault in answer.json.get("errors", [])]
+
+
+def stack(case, *more, **settings):
+    sandbox = Sandbox(case)
+    for provider in ENDPOINTS:
+        sandbox.settings(provider, refresh_token="always")
+    return sandbox, Broker(case, sandbox, settings=merged(window(), settings))
+
+
+def is_silent(case, broker, *found):
+    """Checks that the log is free of the app's tokens."""
+    log = broker.log()
+    kept = [value for tokens in found for name, value in tokens.items() if name.endswith("_token") and value in log]
+    case.verdict(not kept, "imports in every row of this case → the log is free of tokens", len(kept))
+
+
+def refused(case):
+    """Members that are refused before any call, and clients that lack `import_tokens`."""
+    sandbox, broker = stack(case)
+    tokens = app_tokens(sandbox)
+    others = app_tokens(sandbox, client="another-app")
+    before = sandbox.calls("oidc/token")
+    for sent, told in (
+            ({}, "/tokens/refresh_token required"),
+            (of(tokens, "access_token"), "/tokens/refresh_token required"),
+            (of(tokens, "refresh_token") | {"merchant_id": "M1"}, "/tokens/merchant_id not_allowed"),
+            (of(tokens, "refresh_token") | {"id_token": "x.y.z"}, "/tokens/id_token malformed"),
+            (of(tokens, "refresh_token") | {"id_token": "a" * 16385}, "/tokens/id_token too_long"),
+            (of(tokens, "refresh_token") | of(others, "id_token"), "/tokens/id_token malformed")):
+        answer = post(broker, body(sent))
+        case.same((400, [told]), (answer.status, faults(answer)), f"tokens with {', '.join(sent) or 'zero members'} → 400 `{told}`")
+    oauth2 = app_tokens(sandbox, provider="oauth2")
+    answer = post(broker, body(of(oauth2, "refresh_token") | of(tokens, "id_token"), "oauth2"))
+    case.same(["/tokens/id_token not_allowed"], faults(answer), "an id_token for a provider of kind oauth2 → 400")
+    answer = post(broker, body(of(tokens, "refresh_token"), client="web"))
+    case.same("403 client_not_allowed not_open", answer.told, "a client that lacks import_tokens → 403 not_open")
+    case.same(before, sandbox.calls("oidc/token"), "refused members → zero calls at the provider")
+    is_silent(case, broker, tokens, others)
+
+
+def granted(case):
+    """One refresh makes the session, which lives, is repeated to its starter and can be ended."""
+    sandbox, broker = stack(case)
+    for provider, members in (("oidc", ("refresh_token", "id_token")), ("oauth2", ("refresh_token",))):
+        tokens = app_tokens(sandbox, provider=provider)
+        before = sandbox.calls(f"{provider}/refresh")
+        sent = body(of(tokens, *members), provider, device="Ana's phone")
+        answer = post(broker, sent)
+        case.same(201, answer.status, f"{provider}: an app posts its refresh token → a session")
+        case.same((True, tokens["scope"].split(), True),
+                  (answer.json["tokens"]["refreshable"], answer.json["scope"], answer.json["subject"] != ""),
+                  f"{provider}: the session from a refresh token → has a subject, is refreshable, and has the answer's scope")
+        case.same(1, sandbox.calls(f"{provider}/refresh") - before, f"{provider}: an import → one refresh at the provider")
+        again = post(broker, sent)
+        case.same((answer.json["handle"], cookie(answer)), (again.json["handle"], cookie(again)),
+                  f"{provider}: the same post again → the same session and cookie")
+        case.same("409 code_already_used", post(broker, body(of(tokens, *members), provider)).told,
+                  f"{provider}: the same token with another login_token → code_already_used")
+        case.same(1, sandbox.calls(f"{provider}/refresh") - before, f"{provider}: repeated posts → still one refresh")
+        case.same(200, broker.refresh(cookie(answer)).status, f"{provider}: the session is refreshed → 200")
+        case.same(204, broker.log_out(cookie(answer)).status, f"{provider}: the session logs out → 204")
+        is_silent(case, broker, tokens)
+    sandbox.settings("oidc", id_token_on_refresh=False)
+    answer = post(broker, body(of(app_tokens(sandbox), "refresh_token", "id_token")))
+    case.same(201, answer.status, "the refresh lacks an id_token → userinfo names the user, and the app gets a session")
+
+
+def rows(case):
+    """Each row of the table of imports, with the sandbox's faults."""
+    sandbox, broker = stack(case)
+    sandbox.settings("oidc", refresh_mode="rotate-strict")
+    dead = of(app_tokens(sandbox), "refresh_token")
+    call(sandbox.url + "/oidc/token", "POST", urllib.parse.urlencode(
+        {"grant_type": "refresh_token", "client_id": "ios-app"} | dead), Content_Type="application/x-www-form-urlencoded")
+    for _ in range(2):
+        answer = post(broker, body(dead))
+        case.same("502 provider_error", answer.told, "a refused token before the first granted import → 502, as often as needed")
+    case.verdict(wait_for(5, lambda: "no import of this client has been granted yet" in broker.log()),
+                 "a refused token before the first granted import → the log asks whether the client id is right")
+    case.same(201, post(broker, body(of(app_tokens(sandbox), "refresh_token"))).status, "another app's token → a session")
+    answer = post(broker, body(dead))
+    case.same("409 login_required grant_revoked", answer.told, "a refused token after a granted import → grant_revoked")
+    case.same(None, answer.json["login"], "grant_revoked → a null login")
+    for fault, told in (
+            ({"fault": "status", "status": 503}, "503 provider_unavailable"), ({"fault": "status", "status": 429}, "503 provider_unavailable"),
+            ({"fault": "status", "status": 403, "body": "<html>firewall</html>"}, "503 provider_unavailable")):
+        sent = body(of(app_tokens(sandbox), "refresh_token"))
+        sandbox.fault("oidc", endpoint="refresh", times=1, **fault)
+        answer = post(broker, sent)
+        case.same((told, None), (answer.told, answer.json.get("retry")), f"{fault} → {told}, and `retry` is missing")
+        # After a 429, all imports of the provider wait.
+        case.verdict(wait_for(40, lambda: post(broker, sent).status == 201), f"{fault}, and then the same post → a session")
+    sent = body(of(app_tokens(sandbox), "refresh_token"))
+    sandbox.fault("oidc", endpoint="refresh", fault="drop-before", times=1)
+    case.same(201, post(broker, sent).status, "the answer is lost before the provider has the token → the confirming call gets the session")
+    sent = body(of(app_tokens(sandbox), "refresh_token"))
+    before = sandbox.calls("oidc/refresh")
+    sandbox.fault("oidc", endpoint="refresh", fault="drop-after", times=1)
+    for _ in range(2):
+        case.same("409 login_required refresh_lost", post(broker, sent).told, "the answer is lost after the token is spent → refresh_lost")
+    case.same(2, sandbox.calls("oidc/refresh") - before, "refresh_lost, twice → two calls in all")
+    sandbox.settings("oidc", id_token_on_refresh=False)
+    sent = body(of(app_tokens(sandbox), "refresh_token"))
+    before = sandbox.calls("oidc/refresh")
+    sandbox.fault("oidc", endpoint="userinfo", fault="status", status=503)
+    case.same("503 provider_unavailable", post(broker, sent).told, "userinfo is away after the grant → 503")
+    sandbox.control("DELETE", "/faults")
+    case.same(201, post(broker, sent).status, "userinfo is back → the same post gets the session")
+    case.same(1, sandbox.calls("oidc/refresh") - before, "userinfo away and back → one refresh")
+    is_silent(case, broker, dead, sent["tokens"])
+
+
+def another_user(case):
+    """The app's id_token is of another user, or its refresh token of another client."""
+    sandbox, broker = stack(case)
+    ana, ben = app_tokens(sandbox), app_tokens(sandbox, user="ben")
+    sent = body(of(ana, "refresh_token") | of(ben, "id_token"))
+    for _ in range(2):
+        case.same("502 identity_rejected", post(broker, sent).told, "Ana's refresh token with Ben's id_token → identity_rejected")
+    case.verdict(wait_for(20, lambda: broker.metric("coatcheck_revocations_total", provider="oidc", result="done") == 1),
+                 "Ana's refresh token with Ben's id_token → the granted tokens are revoked")
+    other = app_tokens(sandbox, client="another-app")
+    answer = post(broker, body(of(other, "refresh_token")))
+    case.verdict(answer.status in (409, 502), "a refresh token of another client → refused", answer.told)
+    case.same(0, broker.metric("coatcheck_moved_total", result="moved"), "refused imports → zero count as moved")
+    is_silent(case, broker, ana, ben, other)
+
+
+def closed(case):
+    """After `until`, and after the key has left the file, only imports that have begun go on."""
+    sandbox, broker = stack(case)
+    first = body(of(app_tokens(sandbox), "refresh_token"))
+    handle = post(broker, first).json["handle"]
+    for until, reason in (({"until": "2026-01-01"}, "closed"), (None, "not_open")):
+        broker.configure(providers={"oidc": {"clients": {"ios": {"import_tokens": until}}}})
+        broker.restart()
+        answer = post(broker, body(of(app_tokens(sandbox), "refresh_token")))
+        case.same(f"403 client_not_allowed {reason}", answer.told, f"import_tokens: {until} → a new post gets 403 {reason}")
+        case.same(handle, post(broker, first).json.get("handle"), f"import_tokens: {until} → a session is repeated to its starter")
+    # A check of the file refuses a far end; the running broker only warns.
+    broker.configure(providers={"oidc": {"clients": {"ios": {"import_tokens": {"until": "2099-12-31"}}}}})
+    broker.restart()
+    case.verdict("import_tokens.until: is more than a year away" in broker.log(), "an end in many years → the broker warns")
+    checked = subprocess.run([broker.program, "check", "--config", broker.configuration], capture_output=True, text=True)
+    case.same((1, True), (checked.returncode, "is more than a year away" in checked.stderr), "an end in many years → `check` refuses the file")
+
+
+def fifty(case):
+    """Fifty identical posts to two replicas at the same time make one refresh and one session."""
+    with Database() as database:
+        sandbox = Sandbox(case)
+        sandbox.settings("oidc", refresh_token="always", refresh_mode="rotate-strict")
+        one = Broker(case, sandbox, name="one", start=False, settings=merged(window(), {"store": {"url": database.url()}}))
+        one.start()
+        two = Broker(case, sandbox, name="two", like=one, start=False, settings=merged(window(), {
+            "store": {"url": database.url()}, "server": {"public_url": one.url}}))
+        two.start()
+        sent = body(of(app_tokens(sandbox), "refresh_token", "id_token"))
+        begin, answers = threading.Barrier(50), []
+
+        def send(broker):
+            begin.wait()
+            answers.append(post(broker, sent))
+
+        for future in [case.beside(send, (one, two)[number % 2]) for number in range(50)]:
+            future.result(60)
+        case.same({201}, {answer.status for answer in answers}, "fifty identical posts to two replicas → each gets 201")
+        case.same((1, 1), (len({answer.json["handle"] for answer in answers}), len({cookie(answer) for answer in answers})),
+                  "fifty identical posts to two replicas → one session and one cookie")
+        case.same(1, sandbox.calls("oidc/refresh"), "fifty identical posts to two replicas → one refresh")
+
+
+def page(case):
+    """The block of the page for the phone, with a token that moves and one that is dead."""
+    sandbox, broker = stack(case)
+    found = re.search(r"```sh\n(.*?)^```", PAGE.read_text(), re.M | re.S)[1]
+    phone = case.folder / "phone"
+    phone.mkdir()
+
+    def run():
+        subprocess.run(["bash", "-euc", found], cwd=phone, env=os.environ | {"BROKER": broker.url}, check=True)
+        return json.loads((phone / "answer.json").read_text()), sorted(path.name for path in phone.iterdir())
+
+    tokens = app_tokens(sandbox)
+    (phone / "tokens.json").write_text(json.dumps(of(tokens, "refresh_token", "id_token")))
+    sandbox.fault("oidc", endpoint="refresh", fault="status", status=503, times=1)
+    answer, files = run()
+    case.same(("provider_unavailable", True), (answer.get("code"), {"tokens.json", "mark.json"} <= set(files)),
+              "the page's block during a fault → keeps the tokens and the mark")
+    answer, files = run()
+    case.same((True, ["answer.json", "session.txt"]), ("handle" in answer, files), "the page's block, run again → the session, and tokens and mark are gone")
+    sandbox.control("DELETE", "/faults")
+    (phone / "tokens.json").write_text(json.dumps({"refresh_token": "rt-dead"}))
+    answer, files = run()
+    case.same(("grant_revoked", False), (answer.get("reason"), "tokens.json" in files), "the page's block with a dead token → grant_revoked, and the tokens are gone")
+
+
+CASES = {
+    "refused": (refused, 120), "granted": (granted, 180), "rows": (rows, 240), "another_user": (another_user, 120),
+    "closed": (closed, 180), "fifty": (fifty, 240), "page": (page, 120),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

@@ -142,6 +142,20 @@ import Testing
         #expect(first.provider.refreshes == 5)
     }
 
+    @Test("A grant is followed by refused imports, perhaps a stranger's → it counts for sessions, but not for imports")
+    func refusedImports() {
+        let (answers, provider, client) = (TokenAnswers(), ProviderName(unchecked: "as"), ClientName(unchecked: "ios"))
+        func counts(forImport isImport: Bool) -> Bool {
+            answers.hasGranted(provider, client, since: .seconds(5), forImport: isImport)
+        }
+        answers.granted(provider, client, begun: .seconds(10))
+        #expect(counts(forImport: false) && counts(forImport: true))
+        answers.refusedImport(provider, client, begun: .seconds(20))
+        #expect(counts(forImport: false) && !counts(forImport: true))
+        answers.refused(provider, client, begun: .seconds(30))
+        #expect(!counts(forImport: false) && !counts(forImport: true))
+    }
+
     @Test("A refusal counts → the broker calls the provider again after half a minute, and not before")
     func pause() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))

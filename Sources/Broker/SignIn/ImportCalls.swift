@@ -118,7 +118,7 @@ struct ImportCalls: Sendable {
                 throw await settlement.spend(reason, because: failure)
             case .released: throw await settlement.releaseImport(ImportRelease(calls: calls - 1), because: failure)
             case .counted:
-                context.memory.answers.refused(profile.name, plan.client.name, begun: begun)
+                context.memory.answers.refusedImport(profile.name, plan.client.name, begun: begun)
                 throw await settlement.releaseImport(
                     ImportRelease(calls: calls - 1, refusedAt: context.clock.now()), because: failure)
             case .lost:
@@ -216,7 +216,8 @@ struct ImportCalls: Sendable {
     /// Whether the provider has granted another call of the client since the first counted refusal of this token.
     private func hasGrantedOthers(since begun: Duration) -> Bool {
         guard let refusedFor, refusedFor > .zero else { return false }
-        return context.memory.answers.hasGranted(profile.name, plan.client.name, since: begun - refusedFor)
+        return context.memory.answers.hasGranted(
+            profile.name, plan.client.name, since: begun - refusedFor, forImport: true)
     }
 
     /// Waits after a lost answer, and counts the confirming call; returns false if the next post has to make it.

@@ -47,9 +47,10 @@ final class TokenAnswers: Sendable {
     private struct Moments {
         var granted: Duration?
         var refused: Duration?
+        var refusedImport: Duration?
     }
 
-    /// Guards the moments; there are at most two for each configured client.
+    /// Guards the moments; there are at most three for each configured client.
     private let moments = Mutex<[Key: Moments]>([:])
 
     func granted(_ provider: ProviderName, _ client: ClientName, begun moment: Duration) {
@@ -61,12 +62,22 @@ final class TokenAnswers: Sendable {
         change(provider, client) { $0.refused = max(moment, $0.refused ?? moment) }
     }
 
+    /// Notes such a refusal of an import.
+    ///
+    /// A stranger's import of an invented token is refused at any time. So this refusal is ignored for the sessions' refreshes.
+    func refusedImport(_ provider: ProviderName, _ client: ClientName, begun moment: Duration) {
+        change(provider, client) { $0.refusedImport = max(moment, $0.refusedImport ?? moment) }
+    }
+
     /// Returns whether the provider granted a token call of the client that began after `moment`, and no later call was refused.
-    func hasGranted(_ provider: ProviderName, _ client: ClientName, since moment: Duration) -> Bool {
+    func hasGranted(
+        _ provider: ProviderName, _ client: ClientName, since moment: Duration, forImport isImport: Bool = false
+    ) -> Bool {
         moments.withLock { moments in
             guard let known = moments[Key(provider: provider, client: client)], let granted = known.granted else {
                 return false
             }
+            if isImport, let refused = known.refusedImport, granted < refused { return false }
             return granted > moment && granted >= known.refused ?? granted
         }
     }

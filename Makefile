@@ -68,6 +68,13 @@ prove-outbox-pace: ## Revoke ROWS=10000 tokens at a fast provider, next to sign-
 	@COATCHECK=$(CURDIR)/.build/dist/coatcheck COATCHECK_SANDBOX=$(CURDIR)/.build/dist/coatcheck-sandbox \
 	    .venv/bin/python Tests/scenarios/apart/outbox-pace.py
 
+.PHONY: prove-moving-in
+prove-moving-in: ## Let PHONES=10000 phones move in at three replicas, which are killed in turns (wants the machine for itself)
+	@scripts/setup test
+	@[ -x .build/dist/coatcheck ] || scripts/build-release
+	@COATCHECK=$(CURDIR)/.build/dist/coatcheck COATCHECK_SANDBOX=$(CURDIR)/.build/dist/coatcheck-sandbox \
+	    .venv/bin/python Tests/scenarios/apart/moving-in.py
+
 .PHONY: prove-small-chunks
 prove-small-chunks: ## Send bodies of one-byte chunks from an address, a /56 and a /48, and read the memory (wants the machine for itself)
 	@scripts/setup test

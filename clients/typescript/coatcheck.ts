@@ -123,6 +123,20 @@ export interface StepUp { acrValues?: string[]; maxAge?: number }
 export type SignIn = { kind: 'signedIn'; session: Session } | { kind: 'registration'; registration: Registration }
 
 /**
+ * The outcome of a move from the old cookie.
+ * - `moved`: the user is signed in at the broker.
+ * - `signIn`: the user has to sign in.
+ * - `later`: the broker is unavailable, so move at the next load of the page. `problem` is null after a missing answer.
+ * - `notNow`: the broker refused the request, for example because the move is closed (403). The page goes
+ *   on with its old cookie.
+ */
+export type MovedIn =
+    | { kind: 'moved'; session: Session }
+    | { kind: 'signIn'; problem: Problem }
+    | { kind: 'later'; problem: Problem | null }
+    | { kind: 'notNow'; problem: Problem }
+
+/**
  * The state of the sign-in at the start of an app. `unknown` means that the broker is unreachable and the user stays signed in.
  * In this case show the last user.
  */
@@ -331,6 +345,8 @@ export interface Credentials {
     pass?: { value: string; received: number; lifetime: number }
     /** The sessions that the broker still has to end, at most the newest eight. Null means the session in the cookie. */
     endings?: (string | null)[]
+    /** The login token of a move from the old cookie. Each repeated request contains the same one. */
+    moveIn?: string
 }
 
 /** A place on the device for the credentials: the platform's secure storage. `read` throws if it is temporarily unreadable. */
@@ -364,7 +380,7 @@ class Keeping {
             const before = await this.kept()
             const after = work(before)
             if (after.endings?.length === 0) delete after.endings
-            const empty = after.session === undefined && after.login === undefined && !after.loginId && !after.endings && !after.lastSession
+            const empty = after.session === undefined && after.login === undefined && !after.loginId && !after.endings && !after.lastSession && !after.moveIn
             if (after !== before) await this.storage.write(empty ? null : after)
             return after
         })
@@ -1417,6 +1433,8 @@ export class Coatcheck {
     private readonly user: Asking
     private asking: SharedCall<Session> | null = null
     private signingIn = new Map<string, SharedCall<SignIn>>()
+    private moving: SharedCall<MovedIn> | null = null
+    private moveInPause = sleep
 
     constructor(private readonly options: Options) {
         if (options.key && options.transport !== 'bearer') throw new TypeError('a cookie that no script sees cannot be proved')
@@ -1573,6 +1591,64 @@ export class Coatcheck {
             ...kept, pass: passOf(pass) ?? kept.pass, lastSession: newest(kept.lastSession, session) }))
         return newest(kept.lastSession, session)
     }
+
+    // ---- Moving in ---------------------------------------------------------------------------------------------------
+
+    /**
+     * Moves a user with a cookie of the old server to the broker. The browser sends the old cookie by itself.
+     * Call it if `standing` is `signedOut`, in one page only. It returns after at most about ten minutes. Simultaneous calls share
+     * one move.
+     */
+    async moveIn(provider: string, more: { device?: string; signal?: AbortSignal } = {}): Promise<MovedIn> {
+        if (this.options.transport !== 'cookie') throw new TypeError('only a browser sends the old cookie by itself')
+        if (!this.moving?.isOpen) this.moving = new SharedCall(signal => this.moved(provider, more.device, signal))
+        return await this.moving.value(more.signal)
+    }
+
+    private async moved(provider: string, device: string | undefined, signal: AbortSignal): Promise<MovedIn> {
+        const random = base64url(crypto.getRandomValues(new Uint8Array(32)))
+        // The login token is stored before the first request, so that a page that is loaded again repeats the same request.
+        const { moveIn } = await this.keeping.change(kept => ({ ...kept, moveIn: kept.moveIn ?? random }))
+        const body = { provider, client: this.options.client, legacy: {}, login_token: moveIn, device }
+        for (let paused = 0; ;) {
+            let problem: Problem | null = null
+            let pause = Math.random() * 60_000
+            try {
+                const result = await this.calls.attempt('POST', '/v1/sessions', { body, evidence: 'none', signal }, new Mending(), 30_000)
+                if ('value' in result) return { kind: 'moved', session: await this.made(result.value) }
+                if (result.failure instanceof Problem) problem = result.failure
+                pause += result.retryAfter ?? 0
+            } catch (refused) {
+                if (!(refused instanceof Problem)) throw refused
+                if (refused.status < 500) return await this.refusedMove(refused, signal)
+                problem = refused
+            }
+            if (paused + pause > 600_000) return { kind: 'later', problem }
+            await this.moveInPause(pause, signal)
+            paused += pause
+        }
+    }
+
+    private async refusedMove(problem: Problem, signal: AbortSignal): Promise<MovedIn> {
+        // The user has to make room by ending another session. Then the same request is repeated.
+        if (problem.code === 'too_many_sessions') return { kind: 'later', problem }
+        // The answer with the cookie may have arrived in another page, or on another day.
+        if (problem.code === 'code_already_used') {
+            try {
+                const session = await this.calls.remembered('GET', '/v1/session', { signal })
+                await this.forgetMove()
+                return { kind: 'moved', session }
+            } catch (error) {
+                if (error instanceof Unreachable || (error instanceof Problem && error.passes)) return { kind: 'later', problem: null }
+                if (!(error instanceof Problem) || !error.endsSession) throw error
+            }
+        }
+        await this.forgetMove()
+        const signsIn = problem.code === 'login_required' || problem.code === 'code_already_used'
+        return { kind: signsIn ? 'signIn' : 'notNow', problem }
+    }
+
+    private async forgetMove(): Promise<void> { await this.keeping.change(kept => ({ ...kept, moveIn: undefined })) }
 
     // ---- The session -------------------------------------------------------------------------------------------------
 

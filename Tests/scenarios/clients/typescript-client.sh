@@ -38,8 +38,8 @@ grep -aE '^(not )?ok ' "$work/bound.log" >"$work/verdicts"
 take_over <"$work/verdicts"
 same 0 $status "tests of the TypeScript client's bound sessions → run to their end"
 
-step "4. Step-ups, and the user's presence"
-for part in step-up presence; do
+step "4. Step-ups, the user's presence, and the move from an old cookie"
+for part in step-up presence move-in; do
     CLIENT="$work/client/coatcheck.js" NETWORK=$BROKER BROKER="http://127.0.0.1:$BROKER_PORT" \
         timeout 300 node --test-reporter=tap "$root/clients/typescript/tests/$part.test.mjs" >"$work/$part.log" 2>&1
     status=$?

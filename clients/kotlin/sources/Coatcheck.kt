@@ -38,15 +38,24 @@ class Coatcheck(
     private val calls = Calls(broker, deadlineMillis, transport, keeping, key)
     private val user = Asking(calls, keeping, key, presenceKey, onStepUp) { signInAgain(it) }
 
+    private val moving = Moving(calls, keeping, client) { made(it) }
+
     init { calls.user = user }
 
-    // Only tests set `now` and `gatheringMillis`.
+    // Only tests set these members.
     internal var now: () -> Long
         get() = calls.proofs.now
         set(value) { calls.proofs.now = value }
     internal var gatheringMillis: Long
         get() = user.gatheringMillis
         set(value) { user.gatheringMillis = value }
+
+    internal var moveInPause: (Long) -> Unit
+        get() = moving.pause
+        set(value) { moving.pause = value }
+    internal var moveInMillis: Pair<Long, Long>
+        get() = Pair(moving.refreshMillis, moving.answerMillis)
+        set(value) { moving.refreshMillis = value.first; moving.answerMillis = value.second }
 
     // ---- Signing in -------------------------------------------------------------------------------------------------
 
@@ -159,6 +168,22 @@ class Coatcheck(
     private fun value(url: String, name: String): String? =
         // The scheme is the app's own, so only the query is parsed, as part of the broker's address.
         broker.resolve("/?" + url.substringBefore('#').substringAfter('?', ""))?.queryParameter(name)
+
+    /**
+     * Moves the signed-in user of the app's old SDK to the broker, or continues a move that was interrupted. Call it at the start
+     * of the app, before the old SDK is used, and only in the app itself. Widgets wait for it. The call returns after the move,
+     * or after about ten minutes of failures that pass with time. Meanwhile, use the old access token until it ends.
+     *
+     * Throws the exceptions of the storages, of the key and of [old]. The mark stays, so the next call continues.
+     */
+    fun moveIn(old: OldSdk, provider: String, marks: MarkStorage, device: String? = null): MovedIn = moving.moveIn(old, provider, marks, device)
+
+    /**
+     * Continues a move that was interrupted. Returns null if the mark is missing. Call it at each start of the app, even
+     * after the app has stopped to begin moves.
+     */
+    fun resumeMoveIn(old: OldSdk, provider: String, marks: MarkStorage, device: String? = null): MovedIn? =
+        if (marks.read() == null) null else moving.moveIn(old, provider, marks, device)
 
     // ---- The session ------------------------------------------------------------------------------------------------
 

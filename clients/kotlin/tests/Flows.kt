@@ -195,6 +195,8 @@ fun main(arguments: Array<String>) {
     Bound(HttpUrl.get(arguments[3]), ::say).walk()
     StepUps(broker, HttpUrl.get(arguments[3]), ::say).walk()
     Presences(HttpUrl.get(arguments[3]), ::say).walk()
+    MoveIns(::say).walk()
+    oldSdks(::say)
     Tunnel(broker, HttpUrl.get(arguments[1]), arguments[2].toInt()).walk(::say)
     exitProcess(if (failed > 0) 1 else 0)
 }

@@ -10,13 +10,13 @@
 // AbortSignal.
 import { AbortSignal, crypto, RequestInit, Response } from './platform'
 import {
-    AppLogin, Child, HandOverCookie, KeyLost, LoginFailed, newest, Options, Problem, Registration, Session, SessionEvent,
+    AppLogin, Child, HandOverCookie, KeyLost, LoginFailed, MovedIn, newest, Options, Problem, Registration, Session, SessionEvent,
     SignIn, Standing, StepUp, Unreachable, written
 } from './values'
 import { Credentials, Keeping } from './storage'
 import { base64url, bytes, sha256 } from './keys'
-import { SharedCall } from './waiting'
-import { Evidence, passOf } from './evidence'
+import { SharedCall, sleep } from './waiting'
+import { Evidence, Mending, passOf } from './evidence'
 import { Answer, Calls } from './calls'
 import { Asking } from './asking'
 import { listened, relayed } from './relay'
@@ -28,6 +28,8 @@ export class Coatcheck {
     private readonly user: Asking
     private asking: SharedCall<Session> | null = null
     private signingIn = new Map<string, SharedCall<SignIn>>()
+    private moving: SharedCall<MovedIn> | null = null
+    private moveInPause = sleep
 
     constructor(private readonly options: Options) {
         if (options.key && options.transport !== 'bearer') throw new TypeError('a cookie that no script sees cannot be proved')
@@ -184,6 +186,64 @@ export class Coatcheck {
             ...kept, pass: passOf(pass) ?? kept.pass, lastSession: newest(kept.lastSession, session) }))
         return newest(kept.lastSession, session)
     }
+
+    // ---- Moving in ---------------------------------------------------------------------------------------------------
+
+    /**
+     * Moves a user with a cookie of the old server to the broker. The browser sends the old cookie by itself.
+     * Call it if `standing` is `signedOut`, in one page only. It returns after at most about ten minutes. Simultaneous calls share
+     * one move.
+     */
+    async moveIn(provider: string, more: { device?: string; signal?: AbortSignal } = {}): Promise<MovedIn> {
+        if (this.options.transport !== 'cookie') throw new TypeError('only a browser sends the old cookie by itself')
+        if (!this.moving?.isOpen) this.moving = new SharedCall(signal => this.moved(provider, more.device, signal))
+        return await this.moving.value(more.signal)
+    }
+
+    private async moved(provider: string, device: string | undefined, signal: AbortSignal): Promise<MovedIn> {
+        const random = base64url(crypto.getRandomValues(new Uint8Array(32)))
+        // The login token is stored before the first request, so that a page that is loaded again repeats the same request.
+        const { moveIn } = await this.keeping.change(kept => ({ ...kept, moveIn: kept.moveIn ?? random }))
+        const body = { provider, client: this.options.client, legacy: {}, login_token: moveIn, device }
+        for (let paused = 0; ;) {
+            let problem: Problem | null = null
+            let pause = Math.random() * 60_000
+            try {
+                const result = await this.calls.attempt('POST', '/v1/sessions', { body, evidence: 'none', signal }, new Mending(), 30_000)
+                if ('value' in result) return { kind: 'moved', session: await this.made(result.value) }
+                if (result.failure instanceof Problem) problem = result.failure
+                pause += result.retryAfter ?? 0
+            } catch (refused) {
+                if (!(refused instanceof Problem)) throw refused
+                if (refused.status < 500) return await this.refusedMove(refused, signal)
+                problem = refused
+            }
+            if (paused + pause > 600_000) return { kind: 'later', problem }
+            await this.moveInPause(pause, signal)
+            paused += pause
+        }
+    }
+
+    private async refusedMove(problem: Problem, signal: AbortSignal): Promise<MovedIn> {
+        // The user has to make room by ending another session. Then the same request is repeated.
+        if (problem.code === 'too_many_sessions') return { kind: 'later', problem }
+        // The answer with the cookie may have arrived in another page, or on another day.
+        if (problem.code === 'code_already_used') {
+            try {
+                const session = await this.calls.remembered('GET', '/v1/session', { signal })
+                await this.forgetMove()
+                return { kind: 'moved', session }
+            } catch (error) {
+                if (error instanceof Unreachable || (error instanceof Problem && error.passes)) return { kind: 'later', problem: null }
+                if (!(error instanceof Problem) || !error.endsSession) throw error
+            }
+        }
+        await this.forgetMove()
+        const signsIn = problem.code === 'login_required' || problem.code === 'code_already_used'
+        return { kind: signsIn ? 'signIn' : 'notNow', problem }
+    }
+
+    private async forgetMove(): Promise<void> { await this.keeping.change(kept => ({ ...kept, moveIn: undefined })) }
 
     // ---- The session -------------------------------------------------------------------------------------------------
 

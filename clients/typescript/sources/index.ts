@@ -1,6 +1,6 @@
 // The names that apps may import. In coatcheck.ts, all other names are private.
 export {
-    Session, Child, HandOverCookie, Registration, StepUp, SignIn, Standing,
+    Session, Child, HandOverCookie, Registration, StepUp, SignIn, MovedIn, Standing,
     SessionEvent, SignInBrowser, AppLogin, Options, Problem, StepUpRequired, Cancelled,
     PresenceKeyLost, Unreachable, LoginFailed, KeyLost
 } from './values'

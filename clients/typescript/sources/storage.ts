@@ -16,6 +16,8 @@ export interface Credentials {
     pass?: { value: string; received: number; lifetime: number }
     /** The sessions that the broker still has to end, at most the newest eight. Null means the session in the cookie. */
     endings?: (string | null)[]
+    /** The login token of a move from the old cookie. Each repeated request contains the same one. */
+    moveIn?: string
 }
 
 /** A place on the device for the credentials: the platform's secure storage. `read` throws if it is temporarily unreadable. */
@@ -49,7 +51,7 @@ export class Keeping {
             const before = await this.kept()
             const after = work(before)
             if (after.endings?.length === 0) delete after.endings
-            const empty = after.session === undefined && after.login === undefined && !after.loginId && !after.endings && !after.lastSession
+            const empty = after.session === undefined && after.login === undefined && !after.loginId && !after.endings && !after.lastSession && !after.moveIn
             if (after !== before) await this.storage.write(empty ? null : after)
             return after
         })

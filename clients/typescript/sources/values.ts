@@ -61,6 +61,20 @@ export interface StepUp { acrValues?: string[]; maxAge?: number }
 export type SignIn = { kind: 'signedIn'; session: Session } | { kind: 'registration'; registration: Registration }
 
 /**
+ * The outcome of a move from the old cookie.
+ * - `moved`: the user is signed in at the broker.
+ * - `signIn`: the user has to sign in.
+ * - `later`: the broker is unavailable, so move at the next load of the page. `problem` is null after a missing answer.
+ * - `notNow`: the broker refused the request, for example because the move is closed (403). The page goes
+ *   on with its old cookie.
+ */
+export type MovedIn =
+    | { kind: 'moved'; session: Session }
+    | { kind: 'signIn'; problem: Problem }
+    | { kind: 'later'; problem: Problem | null }
+    | { kind: 'notNow'; problem: Problem }
+
+/**
  * The state of the sign-in at the start of an app. `unknown` means that the broker is unreachable and the user stays signed in.
  * In this case show the last user.
  */

@@ -1,5 +1,5 @@
 // The examples from the documents, compiled. A test of the documents compares its code blocks with this file.
-import { Coatcheck, CredentialStorage, ProofKey, SessionEvent, SignInBrowser, StepUp } from '../coatcheck'
+import { Coatcheck, CredentialStorage, ProofKey, Session, SessionEvent, SignInBrowser, StepUp } from '../coatcheck'
 
 export async function readme(storage: CredentialStorage, browser: SignInBrowser, abort: AbortController, show: (event: SessionEvent) => void) {
     const coatcheck = new Coatcheck({ broker: 'http://127.0.0.1:8080', client: 'android', transport: 'bearer', storage, browser })
@@ -27,4 +27,10 @@ export async function payment(
     await coatcheck.signIn('cloudentity', { stepUp: { maxAge: 600 } })
     await coatcheck.registerPresenceKey()
     return await coatcheck.relay('bank', 'payments', { method: 'POST', body, presence: true })
+}
+
+export async function moveIn(coatcheck: Coatcheck, show: (session: Session) => void) {
+    const outcome = await coatcheck.moveIn('oidc')
+    if (outcome.kind === 'moved') show(outcome.session)
+    if (outcome.kind === 'signIn') await coatcheck.signIn('oidc')
 }

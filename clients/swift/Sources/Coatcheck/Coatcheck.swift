@@ -44,6 +44,8 @@ public actor Coatcheck {
     var provesEach = false
     private var asking: SharedCall<Session>?
     private var signingIn: [String: SharedCall<SignIn>] = [:]
+    var moving: SharedCall<MovedIn>?
+    nonisolated let moveInPatience: MoveInPatience
     var endingSessions = false
 
     /// Creates the object for one broker.
@@ -78,7 +80,8 @@ public actor Coatcheck {
         presenceKey: (any ProofKey)? = nil, browser: (any SignInBrowser)?,
         onStepUp: (@Sendable (StepUp) async -> Bool)? = nil, patience: Patience,
         configuration: URLSessionConfiguration = .ephemeral, authenticate: Wire.Authenticate? = nil,
-        gathering: Duration = .milliseconds(100), now: @escaping @Sendable () -> Date
+        gathering: Duration = .milliseconds(100), moveInPatience: MoveInPatience = MoveInPatience(),
+        now: @escaping @Sendable () -> Date
     ) {
         wire = Wire(configuration, authenticate: authenticate)
         self.broker = broker
@@ -91,6 +94,7 @@ public actor Coatcheck {
         self.now = now
         self.browser = browser
         self.patience = patience
+        self.moveInPatience = moveInPatience
     }
 
     deinit { wire.close() }
@@ -252,16 +256,12 @@ public actor Coatcheck {
     }
 
     /// Stores the session from a 201 response, and deletes the login's secret.
-    private func made(_ answer: Answer) throws -> Session {
+    func made(_ answer: Answer) throws -> Session {
         var credentials = try kept()
         let session = try answer.decoded(Session.self).newest(credentials.lastSession)
         let given = try? answer.decoded(GivenBody.self)
-        let token = given?.session_token
-        credentials.transport = token == nil ? .cookie : .bearer
-        guard let secret = token ?? answer.cookie(CookieNames(broker).session) else {
-            throw CoatcheckError.notTheBroker(status: answer.status)
-        }
-        credentials.session = secret
+        let secret = try ending(of: answer)
+        (credentials.session, credentials.transport) = (secret.session, secret.transport)
         credentials.pass = pass(given?.pass, in: answer)
         credentials.login = nil
         credentials.loginID = nil
@@ -270,6 +270,15 @@ public actor Coatcheck {
         // Calls must not join a request of the earlier session.
         asking = nil
         return session
+    }
+
+    /// Returns the secret of the session from a 201 response.
+    func ending(of answer: Answer) throws -> Credentials.Ending {
+        let token = (try? answer.decoded(GivenBody.self))?.session_token
+        guard let secret = token ?? answer.cookie(CookieNames(broker).session) else {
+            throw CoatcheckError.notTheBroker(status: answer.status)
+        }
+        return Credentials.Ending(session: secret, transport: token == nil ? .cookie : .bearer)
     }
 
     /// Stores the session from a step-up's 200 response, and deletes the login's secret.

@@ -7,11 +7,16 @@ final class Silence {
     let url: URL
     private let listener: Int32
 
-    init() throws {
+    init() throws { (listener, url) = try Self.listening() }
+
+    deinit { close(listener) }
+
+    /// Returns a socket that listens, with its address.
+    static func listening() throws -> (Int32, URL) {
         #if os(Linux)
-            listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         #else
-            listener = socket(AF_INET, SOCK_STREAM, 0)
+            let listener = socket(AF_INET, SOCK_STREAM, 0)
         #endif
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -29,10 +34,8 @@ final class Silence {
             }
         }
         guard let port else { throw Stack.Failure(text: "no free port") }
-        url = try Stack.url("http://127.0.0.1:\(port)")
+        return (listener, try Stack.url("http://127.0.0.1:\(port)"))
     }
-
-    deinit { close(listener) }
 }
 
 /// A browser that shows its page for a minute, or until its caller is cancelled.

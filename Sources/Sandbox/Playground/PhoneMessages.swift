@@ -1,5 +1,7 @@
 /// The phone's messages to its user.
 enum PhoneMessages {
+    static let silentProvider = "The provider does not answer at the moment. Please try again."
+
     /// Returns the explanation of a session's end, for its reason.
     static func ended(_ reason: String) -> String {
         switch reason {
@@ -20,7 +22,7 @@ enum PhoneMessages {
         guard let answer else { return "No answer. Nothing is lost: please try again." }
         switch answer.code {
         case "access_denied": return "The sign-in was refused (access_denied)."
-        case "provider_unavailable": return "The provider does not answer at the moment. Please try again."
+        case "provider_unavailable": return silentProvider
         case "": return "That did not work (status \(answer.status)). Please try again."
         default: return "That did not work (\(answer.code)). Please try again."
         }

@@ -9,6 +9,8 @@ struct PhoneScreen: Sendable {
         /// The form for the missing attributes of a registration.
         case registration
         case session
+        /// The app before its update, with the provider's tokens.
+        case oldApp = "old-app"
     }
 
     var view = View.home
@@ -22,6 +24,8 @@ struct PhoneScreen: Sendable {
     /// The missing fields of a registration, from the broker's answer.
     var registration: JSON = .null
     var session: JSON = .null
+    /// The app before its update, from its sign-in until the move; nil if the app is up to date.
+    var oldApp: OldApp?
     /// A message to the user, such as the reason of a failed sign-in or of the session's end.
     var message = ""
     /// The result of the last API call, in words.
@@ -66,6 +70,7 @@ struct PhoneScreen: Sendable {
             "address": .string(address),
             "people": .array(people.map { ["name": .string($0.0), "title": .string($0.1)] }),
             "registration": registration, "session": session, "message": .string(message), "relay": .string(relay),
+            "old_tokens": oldApp?.shownTokens ?? .null,
             "has_payments": .bool(provider?.hasPayments == true), "paid": .string(paid), "step_up": .string(stepUp),
             "question": .string(question),
             "has_shop": .bool(provider?.hasShop == true), "shop": .string(shop),

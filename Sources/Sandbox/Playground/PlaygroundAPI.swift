@@ -60,6 +60,10 @@ struct PlaygroundAPI: Sendable {
         case "sign-in":
             guard let provider = json["provider"]?.text.flatMap(PlaygroundProvider.named) else { return false }
             return await phone.perform("Signing in") { await $0.signIn(provider) }
+        case "old-app": return await phone.perform("Signing in") { await $0.signInToOldApp() }
+        case "update":
+            guard await phone.screen.view == .oldApp else { return false }
+            return await phone.perform("Updating the app") { await $0.updateApp() }
         case "choose":
             guard let name = json["as"]?.text, ["ana", "ben", "new", "refuse"].contains(name) else { return false }
             return await phone.perform("Signing in") { await $0.choose(name) }
@@ -133,7 +137,7 @@ struct PlaygroundAPI: Sendable {
                         "needs_session": .bool($0.needsSession),
                         "needs_refreshing": .bool($0.needsRefreshing), "needs_shop": .bool($0.needsShop),
                         "needs_payments": .bool($0.needsPayments),
-                        "needs_key": .bool($0.needsKey),
+                        "needs_key": .bool($0.needsKey), "needs_old_app": .bool($0.needsOldApp),
                     ]
                 }),
             "variables": .string("BROKER=\(playground.configuration.broker) SANDBOX=\(state.baseURL)"),

@@ -10,17 +10,20 @@ extension PlaygroundPhone {
         if trouble.needsPayments, screen.provider?.hasPayments != true { return false }
         if trouble.needsKey, !isBound { return false }
         if trouble.needsShop, screen.provider?.hasShop != true { return false }
+        if trouble.needsOldApp, screen.view != .oldApp { return false }
         return await perform(trouble.title) { phone in
             phone.conversation.note(trouble.title + ". " + trouble.explanation, tone: .warning)
             phone.notice("", "")
             switch trouble {
             case .expireToken: await phone.expireToken()
             case .dropAnswer: await phone.dropAnswer()
+            case .loseMove: await phone.loseMove()
             case .killProvider: break
             case .fiftyForwards: await phone.forwardFiftyTimes()
             case .stealCode: await phone.stealCode()
             case .stealCookie: await phone.stealCookie()
             case .stealAddress: await phone.stealAddress()
+            case .stealRefreshToken: await phone.stealRefreshToken()
             case .ignoreStepUp: await phone.ignoreStepUp()
             case .stealPresence: await phone.stealPresence()
             case .logOutElsewhere: await phone.logOutElsewhere()
@@ -39,8 +42,12 @@ extension PlaygroundPhone {
     private func noticed(_ outcome: Outcome) -> String {
         guard screen.view == .session else { return "“\(screen.message)”" }
         guard outcome.answer?.status == 200 else { return "That the API did not answer; they are still signed in." }
-        guard outcome.tries > 1 else { return "Nothing." }
-        let tenths = Int((outcome.waited / .milliseconds(100)).rounded())
+        return outcome.tries > 1 ? Self.pause(outcome.waited) : "Nothing."
+    }
+
+    /// Returns a sentence about a pause that the user has noticed.
+    static func pause(_ waited: Duration) -> String {
+        let tenths = Int((waited / .milliseconds(100)).rounded())
         return "Nothing but a pause of \(tenths / 10).\(tenths % 10) s."
     }
 
@@ -290,7 +297,7 @@ extension PlaygroundPhone {
             ? await callAPI() : await patiently(PlaygroundRequest(to: .broker, target: "/v1/providers"))
         let same = jar.field == before
         notice(
-            screen.view == .session ? noticed(outcome) : "Nothing: nobody was signed in.",
+            screen.view == .session ? noticed(outcome) : "Nothing: no session was open.",
             "kill -9, then a new start. " + (same ? "The same cookie opens the same session: " : "")
                 + "what was answered is on disk before it is answered.")
     }

@@ -65,23 +65,39 @@ actor PlaygroundPhone {
 
     /// Starts a login and shows the provider's page.
     func signIn(_ provider: PlaygroundProvider) async {
+        begin(provider)
+        guard let url = await startLogin(provider, jar: jar) else { return }
+        await visit(url, curl: CurlLine(base: "", target: "$URL"))
+    }
+
+    /// Clears the screen for a sign-in.
+    func begin(_ provider: PlaygroundProvider) {
         stopListening()
         pending = nil
         screen.stepUp = ""
         screen.message = ""
         screen.noticed = ""
         screen.explanation = ""
+        screen.oldApp = nil
         screen.provider = provider
         browser.clear()
-        guard let url = await startLogin(provider, jar: jar) else { return }
+    }
+
+    /// Opens the provider's page in the browser.
+    func visit(_ url: String, curl: CurlLine) async {
         screen.address = String(Shortened.text(url).prefix { $0 != "?" })
-        switch await browse(url, curl: CurlLine(base: "", target: "$URL")) {
+        switch await browse(url, curl: curl) {
         case .page(let target):
             page = target
             screen.view = .consent
-        case .callback(let callback): await settle(forward(callback, jar: jar))
-        case .nothing: failed(nil, "The provider does not answer at the moment. Please try again.")
+        case .callback(let callback): await arrive(with: callback)
+        case .nothing: failed(nil, PhoneMessages.silentProvider)
         }
+    }
+
+    /// Passes the callback to the app, which sends it to the broker, or as an older app exchanges its code itself.
+    private func arrive(with callback: String) async {
+        if screen.oldApp != nil { await redeem(callback) } else { await settle(forward(callback, jar: jar)) }
     }
 
     /// Chooses a user on the provider's page, or refuses there.
@@ -104,17 +120,18 @@ actor PlaygroundPhone {
         if refused { user = "ana" }
         screen.view = .home
         guard case .callback(let callback) = await browse(state.baseURL + page + age, form: form, curl: line) else {
-            return failed(nil, "The provider does not answer at the moment. Please try again.")
+            return failed(nil, PhoneMessages.silentProvider)
         }
-        await settle(forward(callback, jar: jar))
+        await arrive(with: callback)
     }
 
-    /// Leaves the provider's page.
+    /// Leaves the provider's page or the older app.
     ///
     /// From a step-up, the phone returns to the session, and otherwise to the list of providers.
     func cancel() async {
         guard pending == nil else { return await closeStepUp() }
         screen.view = .home
+        screen.oldApp = nil
         screen.registration = .null
     }
 
@@ -151,7 +168,7 @@ actor PlaygroundPhone {
         let line = CurlLine(base: "", target: "$URL" + query, capture: .callback)
         let visit = await browse(url + query, curl: line)
         if case .callback(let callback) = visit { return callback }
-        if who.isEmpty { failed(nil, "The provider does not answer at the moment. Please try again.") }
+        if who.isEmpty { failed(nil, PhoneMessages.silentProvider) }
         return nil
     }
 
@@ -180,6 +197,7 @@ actor PlaygroundPhone {
         switch outcome.answer?.status {
         case 201:
             screen.session = outcome.answer?.json ?? .null
+            screen.oldApp = nil
             screen.registration = .null
             screen.message = ""
             screen.relay = ""
@@ -201,6 +219,7 @@ actor PlaygroundPhone {
         screen.stepUp = ""
         screen.message = message ?? PhoneMessages.failed(answer)
         screen.view = .home
+        screen.oldApp = nil
         screen.session = .null
         screen.registration = .null
     }

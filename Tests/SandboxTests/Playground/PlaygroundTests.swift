@@ -43,11 +43,12 @@ struct PlaygroundTests {
                 let token = page.split(separator: "playground-token\" content=\"")[1].prefix { $0 != "\"" }
                 let mine = [("Playground-Token", String(token))]
                 let news = try await browser.send(.POST, "/playground/wait", json: [:], headers: mine)
-                #expect(news.json["providers"]?.elements?.count == 7 && news.json["switches"]?.elements?.count == 11)
+                #expect(news.json["providers"]?.elements?.count == 7 && news.json["switches"]?.elements?.count == 13)
                 for (action, body) in [
                     ("nothing", [:]), ("sign-in", ["provider": "myspace"]), ("choose", ["as": "mallory"]),
                     ("trouble", ["name": "all"]), ("trouble", ["name": "expire-token"]), ("register", [:]),
                     ("trouble", ["name": "ignore-step-up"]), ("trouble", ["name": "steal-presence"]),
+                    ("trouble", ["name": "lose-move"]), ("trouble", ["name": "steal-refresh-token"]), ("update", [:]),
                     ("pay", ["amount": 21]), ("pay", [:]), ("key", ["for": "presence", "x": "AA", "y": "AA"]),
                     ("signed", ["for": "presence", "number": 1, "signature": "AA"]),
                     ("key", ["x": "AA", "y": "AA"]), ("signed", ["number": 1, "signature": "AA"]),

@@ -15,6 +15,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.chromium import Chromium  # noqa: E402
 from support.playground.diagram import diagram, secrets_and_lines  # noqa: E402
+from support.playground.moves import moves  # noqa: E402
 from support.playground.page import Page  # noqa: E402
 from support.playground.payments import payments  # noqa: E402
 from support.playground.running import Run  # noqa: E402
@@ -40,7 +41,7 @@ def main():
         browser.open(run.url)
         page = Page(browser)
         page.opened()
-        page.sees("document.querySelectorAll('[data-provider]').length === 7 && document.querySelectorAll('.switch').length === 11", "the playground's page → has seven ways to sign in and eleven switches")
+        page.sees("document.querySelectorAll('[data-provider]').length === 7 && document.querySelectorAll('#old-app').length === 1 && document.querySelectorAll('.switch').length === 13", "the playground's page → has seven ways to sign in, an older app, and thirteen switches")
         ground = browser.run("getComputedStyle(document.body).backgroundColor")
         providers(page)
         shots = pictures or folder
@@ -72,6 +73,7 @@ def main():
         sizes.append(bound(page, run, shots))
         sizes.append(web_view(page, shots))
         sizes += payments(page, run, shots)
+        sizes.append(moves(page, run, shots))
         say(max(sizes) < 150_000, "each picture of the playground → smaller than 150 kB", sizes)
         secrets_and_lines(page, run)
         same([], browser.complaints(), "the whole run of the playground → the browser reports no script error and no policy violation")

@@ -36,7 +36,8 @@ class Playground:
             raise GaveUp("the sandbox did not start")
         text = (ROOT / "deploy/sandbox.yaml").read_text()
         marks = urls | {f"{name}_PORT": str(port) for name, port in ports.items()} | {
-            "DIR": str(case.folder), "ADMIN_SHA256": sha256("a" * 32), "BACKEND_SHA256": sha256("b" * 32)}
+            "DIR": str(case.folder), "ADMIN_SHA256": sha256("a" * 32), "BACKEND_SHA256": sha256("b" * 32),
+            "UNTIL": str(datetime.date.today() + datetime.timedelta(days=180))}
         for mark, value in marks.items():
             text = text.replace(f"@{mark}@", value)
         (case.folder / "data").mkdir(mode=0o700)

@@ -114,11 +114,14 @@ function bringPhone() {
 
 // ---- the phone
 
-function providerButtons(screen, providers) {
-  return make("div", { className: "list" }, ...providers.map((provider) =>
-    make("button", { type: "button", className: "choice", disabled: screen.busy !== "", "data-provider": provider.name,
+function signInButtons(screen, providers) {
+  const disabled = screen.busy !== "";
+  return make("div", { className: "list choices" }, ...providers.map((provider) =>
+    make("button", { type: "button", className: "choice", disabled, "data-provider": provider.name,
       onclick: () => act("sign-in", { provider: provider.name }) },
-      provider.title, make("small", {}, provider.remark))));
+      provider.title, make("small", {}, provider.remark))),
+  make("button", { type: "button", id: "old-app", className: "choice", disabled, onclick: () => act("old-app") },
+    "An older version of the app", make("small", {}, "it has the provider's tokens, and moves in")));
 }
 
 function home(screen, providers) {
@@ -126,7 +129,19 @@ function home(screen, providers) {
     make("h3", {}, "Corner Shop"),
     screen.message ? make("p", { className: "word", role: "status", id: "word" }, screen.message)
       : make("p", { className: "muted" }, "Sign in to see your orders."),
-    providerButtons(screen, providers),
+    signInButtons(screen, providers),
+  ];
+}
+
+// The app before its update. Its own SDK has signed the user in, so the provider's tokens are on the phone.
+function oldApp(screen) {
+  return [
+    make("h3", {}, "Corner Shop, version 1"),
+    make("p", { className: "muted" }, `You are signed in with ${screen.provider_title}, by this app's own SDK. These tokens are on the phone:`),
+    make("dl", { className: "facts", id: "old-tokens" }, ...Object.entries(screen.old_tokens || {}).flatMap(([name, token]) => [make("dt", {}, name), make("dd", {}, token)])),
+    screen.message ? make("p", { className: "word", role: "status", id: "word" }, screen.message) : null,
+    make("button", { type: "button", id: "update", className: "primary", disabled: screen.busy !== "", onclick: () => act("update") }, "Update the app"),
+    make("button", { type: "button", className: "secondary push", disabled: screen.busy !== "", onclick: () => act("cancel") }, "Delete the app"),
   ];
 }
 
@@ -237,7 +252,7 @@ function showPhone(screen, providers) {
   const target = byID("screen");
   const held = document.activeElement && target.contains(document.activeElement) ? document.activeElement : null;
   const same = held && held !== target && (held.id ? `#${held.id}` : held.dataset.provider ? `[data-provider="${held.dataset.provider}"]` : null);
-  const draw = { home, consent, registration, session }[screen.view];
+  const draw = { home, consent, registration, session, "old-app": oldApp }[screen.view];
   // Leave the registration form alone while the user fills it in, even if other parts of the screen change.
   if (!(screen.view === "registration" && target.dataset.view === "registration" && !screen.busy && byID("registration"))) {
     morph(target, draw(screen, providers).filter((child) => child !== null));
@@ -344,6 +359,7 @@ function unfit(each, screen) {
   const signedIn = screen.view === "session";
   if (each.needs_session && waits(screen)) return "The phone waits for you: answer it first.";
   if (each.needs_session && !signedIn) return "Sign in first.";
+  if (each.needs_old_app && screen.view !== "old-app") return "The app is up to date: sign in with the older version first.";
   if (each.needs_refreshing && !screen.session.tokens.refreshable) return `${screen.provider_title} gives no refresh token: nothing to try.`;
   if (each.needs_payments && !screen.has_payments) return "Nothing is paid with this provider: sign in with OpenID Connect.";
   if (each.needs_key && !screen.session.binding) return "This session belongs to no key: sign in with OpenID Connect, bound.";

@@ -1229,7 +1229,7 @@ class Asking implements User {
         const registered = (await this.keeping.kept()).lastSession?.presence
         if (registered && (!known || thumbprint(known) !== registered.jkt)) throw new PresenceKeyLost()
         if (!known) await key.make()
-        // The first attempt runs without a prompt. If the sign-in is too old, the broker refuses before the user is asked.
+        // The first attempt skips the prompt. If the sign-in is too old, the broker refuses before the user is asked.
         return await this.calls.remembered('PUT', '/v1/session/presence-key', { evidence: 'proof', registers: true, signal })
     }
 

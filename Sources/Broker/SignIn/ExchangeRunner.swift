@@ -69,7 +69,7 @@ struct ExchangeRunner: Sendable {
         guard try await standing(key) != nil else { throw .clockDoubted }
     }
 
-    /// Throws if this process has no room for a further import of the provider.
+    /// Throws if this process is full of imports of the provider.
     ///
     /// A post of an existing import goes on, and is answered from the row.
     private func checkRoom(_ plan: ExchangePlan) async throws(BrokerProblem) {

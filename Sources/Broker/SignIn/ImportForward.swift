@@ -33,7 +33,7 @@ struct ImportForward: Sendable {
         if let refreshToken = tokens.refreshToken {
             return context.vault.index(.importedTokens, [provider.text, refreshToken.reveal()])
         }
-        // Without a refresh token, the key contains the merchant. Otherwise, a refused import with a wrong merchant would
+        // If the refresh token is missing, the key contains the merchant. Otherwise, a refused import with a wrong merchant would
         // block the import with the right one.
         return tokens.accessToken.map {
             context.vault.index(.importedTokens, [provider.text, $0.reveal(), tokens.merchantID ?? ""])

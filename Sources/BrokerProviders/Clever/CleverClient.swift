@@ -81,7 +81,7 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
         asked.headers += client.wire.tokenRequest.headers
         let answer: ProviderAnswer
         do throws(ProviderFailure) { answer = try await engine.caller.send(asked, by: deadline) } catch {
-            // The introspection call has no side effects, so it may be repeated after a lost answer.
+            // The introspection call only reads, so it may be repeated after a lost answer.
             if case .lost(let detail) = error { throw .retryable(status: 0, retryAfter: nil, detail: detail) }
             throw error
         }

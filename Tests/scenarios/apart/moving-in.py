@@ -178,10 +178,10 @@ def move(case, mode, phones):
     with Database() as database:
         brokers = replicas(case, sandbox, database, 3)
         fleet = Fleet(case, sandbox, brokers, phones)
-        # Before the first granted import, a refusal proves nothing, so one phone goes first.
+        # A refusal counts only after the first granted import, so one phone goes first.
         fleet.move(fleet.phones[0], {})
         case.same("201", fleet.phones[0].told, f"{mode}: the first phone → a session")
-        # The last fifth of the phones moves without kills, so that the metrics are complete.
+        # The last fifth of the phones moves while all replicas live, so that the metrics are complete.
         calm = phones - phones // 5
         before = sandbox.calls("oidc/refresh")
         fleet.lose_answers(phone for phone in fleet.phones[1:calm] if phone.loses)
@@ -205,11 +205,11 @@ def move(case, mode, phones):
                   f"{mode}: each phone gets a session, or is told `refresh_lost`")
         if mode == "rotate-strict":
             # A killed process had at most AT_ONCE posts in progress.
-            case.verdict(len(unlucky) <= kills * AT_ONCE, f"{mode}: phones that lost no answer sign in only after a kill", len(unlucky))
-            case.same([], [phone.number for phone in unlucky if phone.number >= calm], f"{mode}: without kills, only phones whose answer was lost sign in")
-            case.same([], [phone.number for phone in lost if phone.session], f"{mode}: an answer is lost at a provider without grace → the phone signs in")
+            case.verdict(len(unlucky) <= kills * AT_ONCE, f"{mode}: the other phones sign in only after a kill", len(unlucky))
+            case.same([], [phone.number for phone in unlucky if phone.number >= calm], f"{mode}: in the calm last fifth, only phones whose answer was lost sign in")
+            case.same([], [phone.number for phone in lost if phone.session], f"{mode}: an answer of a strict provider is lost → the phone signs in")
         else:
-            case.same([], [phone.number for phone in out], f"{mode}: nobody signs in, although answers were lost and owners killed")
+            case.same([], [phone.number for phone in out], f"{mode}: every phone gets a session, although answers were lost and owners killed")
         # Each token makes one call that may have arrived, and one more only after a lost answer.
         case.verdict(
             calls <= phones - 1 + len(lost) + len(unlucky) + kills * AT_ONCE,
@@ -223,8 +223,8 @@ def move(case, mode, phones):
         wrong = [phone.told for phone in living if set(phone.told.split()) != {"200"}]
         case.same([], wrong[:5], f"{mode}: each moved session lives at another replica, and a tenth of them is refreshed")
         logs = "".join(broker.log() for broker in brokers)
-        case.same([], [phone.number for phone in fleet.phones if phone.token in logs], f"{mode}: no log has an old token")
-        case.same([], case.traps(), f"{mode}: no process has crashed")
+        case.same([], [phone.number for phone in fleet.phones if phone.token in logs], f"{mode}: the logs are free of old tokens")
+        case.same([], case.traps(), f"{mode}: the logs show only running processes")
 
 
 def strict(case):

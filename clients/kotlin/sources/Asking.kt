@@ -95,7 +95,7 @@ internal class Asking(
         val registered = keeping.kept().lastSession?.let { Session(it).presence }
         if (registered != null && registered != known?.thumbprint) throw PresenceKeyLost()
         if (known == null) key.make()
-        // The first attempt runs without a prompt. If the sign-in is too old, the broker refuses before the user is asked.
+        // The first attempt skips the prompt. If the sign-in is too old, the broker refuses before the user is asked.
         return calls.remembered("PUT", "/v1/session/presence-key", evidence = Evidence.PROOF, mending = Mending(registers = true))
     }
 

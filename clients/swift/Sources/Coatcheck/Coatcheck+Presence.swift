@@ -22,7 +22,7 @@ extension Coatcheck {
             throw CoatcheckError.presenceKeyLost
         }
         if known == nil { _ = try await presenceKey.make() }
-        // The first attempt runs without a prompt. If the sign-in is too old, the broker refuses before the user is asked.
+        // The first attempt skips the prompt. If the sign-in is too old, the broker refuses before the user is asked.
         return try await remembered(
             Call(method: "PUT", path: "/v1/session/presence-key", evidence: .proof, presence: .registers))
     }

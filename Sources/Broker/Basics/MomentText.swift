@@ -1,11 +1,9 @@
-import Broker
-
-/// Reads a moment in the file's form: a date, or an instant of RFC 3339 section 5.6.
-enum MomentText {
+/// Reads a moment in the form of the configuration: a date, or an instant of RFC 3339 section 5.6.
+package enum MomentText {
     /// Returns the moment; nil for other texts.
     ///
     /// A date means the last second of that day in UTC. Fractions of a second are cut off.
-    static func parse(_ text: String) -> WallTime? {
+    package static func parse(_ text: String) -> WallTime? {
         let bytes = Array(text.utf8)
         guard bytes.count > 10 else { return utc(bytes[...], "23:59:59".utf8) }
         guard bytes.count >= 20, bytes[10] | 0x20 == UInt8(ascii: "t"), let local = utc(bytes[..<10], bytes[11..<19])

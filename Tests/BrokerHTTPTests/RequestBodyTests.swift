@@ -37,6 +37,7 @@ struct RequestBodyTests {
         ("/v1/sessions", "", "client"), ("/v1/sessions", "", "code"), ("/v1/sessions", "", "redirect_uri"),
         ("/v1/sessions", "", "code_verifier"), ("/v1/sessions", "", "state"), ("/v1/sessions", "", "nonce"),
         ("/v1/sessions", "", "login_token"), ("/v1/sessions", "", "device"), ("/v1/sessions", "", "tokens"),
+        ("/v1/sessions", "", "legacy"),
         ("/v1/registrations", "", "provider"), ("/v1/registrations", "\"provider\":\"as\",", "client"),
         ("/v1/registrations", "\"provider\":\"as\",", "state_key"),
         ("/v1/registrations", "\"provider\":\"as\",", "attributes"),
@@ -50,7 +51,7 @@ struct RequestBodyTests {
         let harness = try HTTPHarness()
         for value in [
             "1", "true", "null", "[]",
-            member == "parameters" || member == "tokens" || member == "attributes" ? "\"x\"" : "{}",
+            ["parameters", "tokens", "legacy", "attributes"].contains(member) ? "\"x\"" : "{}",
         ] {
             let reply = try await harness.post(path, "{\(base)\"\(member)\":\(value)}")
             #expect(reply.status == 400)
@@ -65,7 +66,7 @@ struct RequestBodyTests {
         "A text member of a body is too long, empty or has forbidden characters → the answer names the member",
         arguments: members)
     func wrongTexts(path: String, base: String, member: String) async throws {
-        guard !["parameters", "tokens", "attributes"].contains(member) else { return }
+        guard !["parameters", "tokens", "legacy", "attributes"].contains(member) else { return }
         let harness = try HTTPHarness()
         for (value, codes) in [
             (Self.long, ["too_long"]), ("a\\u0000b", ["malformed", "too_short", "not_allowed"]),

@@ -74,7 +74,7 @@ final class Imports: @unchecked Sendable {
             switch end {
             case .refreshLost: losesClaims || calls[token, default: []].contains(where: \.mayBeLost)
             case .expired: hasWrongClocks
-            case .grantRevoked, .notBound, nil: false
+            case .grantRevoked, .notBound, .unknownSession, nil: false
             }
         if isRight { world.verdict.beyondSaving += 1 } else { wrongful("the import of \(token) was refused") }
     }

@@ -89,6 +89,48 @@ struct ImportContract {
     }
 
     @Test(
+        "A legacy token goes on as an import → its row leads to the import's row, and further claims are refused",
+        arguments: StoreEngine.allCases)
+    func continued(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let (row, imported) = (importRow(), Rows.digest())
+            let owner = try await claim(row, store)
+            func settle() async throws -> Bool {
+                try await store.settleExchange(
+                    row.key, fence: owner.fence, outcome: .continued(imported), outbox: [], registration: nil)
+            }
+            #expect(try await settle())
+            #expect(try await !settle())
+            let standing = try await store.exchange(row.key)
+            #expect(standing?.outcome == .continued(imported) && standing?.imported == row.imported)
+            guard case .existing(let found) = try await store.claimImport(rival(of: row), sparing: .none) else {
+                Issue.record("claimed again")
+                return
+            }
+            #expect(found.outcome == .continued(imported))
+        }
+    }
+
+    @Test(
+        "The old system refuses a legacy token → the row is kept for ten minutes, and is then swept",
+        arguments: StoreEngine.allCases)
+    func refusedLegacy(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let row = importRow()
+            let owner = try await claim(row, store)
+            _ = try await store.settleExchange(
+                row.key, fence: owner.fence, outcome: .spent(.unknownSession), outbox: [], registration: nil)
+            let standing = try await store.exchange(row.key)
+            #expect(standing?.outcome == .spent(.unknownSession))
+            #expect(standing?.imported?.keptUntil == Rows.now.advanced(by: ImportMarks.refusedPeriod))
+            _ = try await store.sweep(now: Rows.seconds(599), limit: 10, lapsedSince: Rows.now)
+            #expect(try await store.exchange(row.key) != nil)
+            _ = try await store.sweep(now: Rows.seconds(600), limit: 10, lapsedSince: Rows.now)
+            #expect(try await store.exchange(row.key) == nil)
+        }
+    }
+
+    @Test(
         "An import's call is lost → one confirming claim, and afterwards `refresh_lost`",
         arguments: StoreEngine.allCases)
     func lost(_ engine: StoreEngine) async throws {

@@ -382,7 +382,7 @@ import Testing
     @Test("Posts of imported tokens have different results → each post is counted one time, with its result")
     func results() async throws {
         func results(_ broker: TestBroker) -> [ImportResult] {
-            broker.events.all.compactMap { if case .imported(_, _, let result) = $0 { result } else { nil } }
+            broker.events.all.compactMap { if case .imported(_, _, _, let result) = $0 { result } else { nil } }
         }
         let first = try broker(.init(refresh: [away, refusal("invalid_client")]))
         for _ in 0..<4 { _ = await problem { try await first.forward(input()) } }

@@ -82,7 +82,7 @@ import Testing
         #expect(reason(await refused(broker, "another")) == .closed)
         #expect(calls(broker) == 1)
         let results = broker.events.all.compactMap { event in
-            if case .imported(_, _, let result) = event { result } else { nil }
+            if case .imported(_, _, _, let result) = event { result } else { nil }
         }
         #expect(results == [.moved, .closed])
     }

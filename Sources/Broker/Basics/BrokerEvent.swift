@@ -20,7 +20,10 @@ package enum BrokerEvent: Sendable {
     case importUnproven(provider: ProviderName, client: ClientName)
     case exchangeFailed(provider: ProviderName, client: ClientName, failure: ProviderFailure)
     /// An app posted tokens that it already held.
-    case imported(provider: ProviderName, client: ClientName, result: ImportResult)
+    case imported(provider: ProviderName, client: ClientName, way: ImportWay, result: ImportResult)
+    /// The old system answered a question about a legacy token, or failed to; `detail` is the reason, if there is one.
+    case oldSystemAnswered(
+        provider: ProviderName, client: ClientName, result: OldSystemResult, detail: String?)
     case registrationStarted(provider: ProviderName, client: ClientName)
     case registrationFinished(provider: ProviderName, client: ClientName, result: String)
     /// Sessions ended; `session` is the handle if there is one session and its handle is known.

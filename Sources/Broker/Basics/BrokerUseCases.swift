@@ -27,6 +27,12 @@ package struct BrokerUseCases: Sendable {
     /// The configured providers, in the configuration's order.
     package let profiles: [ProviderProfile]
 
+    /// Returns the name of the old system's cookie of a client; nil if the client lacks one.
+    package func legacyCookie(of provider: ProviderName?, _ client: ClientName?) -> String? {
+        guard let profile = profiles.first(where: { $0.name == provider }) else { return nil }
+        return (try? StartLogin.client(client, of: profile))?.moveIn?.cookie
+    }
+
     /// Creates the use cases over one context; `publicURL` has no trailing slash.
     package init(_ context: BrokerContext, publicURL: String) {
         startLogin = StartLogin(context)

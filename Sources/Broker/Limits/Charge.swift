@@ -70,6 +70,18 @@ package struct Charge: Sendable {
         throw Self.refusal(wait, "wrong tokens")
     }
 
+    /// Throws `rate_limited` if the address has presented too many legacy tokens that the old system refused.
+    func requireLegacy() throws(BrokerProblem) {
+        guard let ledger, let address, let wait = ledger.waitForLegacy(from: address) else { return }
+        throw Self.refusal(wait, "refused legacy tokens")
+    }
+
+    /// Charges the address for a legacy token that the old system has refused.
+    func noteRefusedLegacy() {
+        guard let ledger, let address else { return }
+        ledger.noteRefusedLegacy(from: address)
+    }
+
     /// Refunds the charge for a presented secret that turned out to be right.
     func giveBackWrongToken() {
         guard let ledger, let address else { return }

@@ -26,10 +26,13 @@ package final class ChargeLedger: Sendable {
     ///
     /// A claim of an exchange ends earlier.
     static let exchangeLifetime = Duration.seconds(60)
+    /// The number of refused legacy tokens that one address may present in a minute.
+    static let refusedLegacyPerMinute = 30
 
     private let logins: TokenBuckets
     private let callbacks: TokenBuckets
     private let wrongTokens: TokenBuckets
+    private let refusedLegacy: TokenBuckets
     /// The charges for checking the signatures of sessions' proofs.
     ///
     /// Each is refunded if the signature is right.
@@ -46,6 +49,7 @@ package final class ChargeLedger: Sendable {
         logins = TokenBuckets(perMinute: limits.loginsPerMinute, monotonic: monotonic)
         callbacks = TokenBuckets(perMinute: limits.loginsPerMinute, monotonic: monotonic)
         wrongTokens = TokenBuckets(perMinute: limits.wrongTokensPerMinute, monotonic: monotonic)
+        refusedLegacy = TokenBuckets(perMinute: Self.refusedLegacyPerMinute, monotonic: monotonic)
         signatureFaults = SignatureCharges(perMinute: limits.wrongTokensPerMinute, monotonic: monotonic)
         state = Mutex(State())
         adopt(limits)
@@ -174,6 +178,11 @@ package final class ChargeLedger: Sendable {
     ///
     /// Returns nil on success. If the address has reached its limit, returns how long it has to wait.
     func takeWrongToken(from address: IPAddress) -> Duration? { wrongTokens.take(address) }
+
+    /// Returns how long the address has to wait before its next legacy token; nil if the token may be presented now.
+    func waitForLegacy(from address: IPAddress) -> Duration? { refusedLegacy.wait(address) }
+
+    func noteRefusedLegacy(from address: IPAddress) { _ = refusedLegacy.take(address) }
 
     /// Refunds the charge for a presented secret that turned out to be right.
     func giveBackWrongToken(to address: IPAddress) { wrongTokens.giveBack(address) }

@@ -119,6 +119,14 @@ package final class TokenBuckets: Sendable {
         }
     }
 
+    /// Returns the time until the buckets of an address have a token; nil if they have one now.
+    func wait(_ address: IPAddress) -> Duration? {
+        let now = monotonic()
+        return state.withLock { tables in
+            address.limitedNetworks.compactMap { tables[$0.level.rawValue].wait($0.address, now: now) }.max()
+        }
+    }
+
     /// Refunds a token to the buckets of an address and its networks.
     package func giveBack(_ address: IPAddress) {
         let now = monotonic()

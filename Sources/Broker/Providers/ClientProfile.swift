@@ -29,6 +29,8 @@ package struct ClientProfile: Sendable {
     package var importTokens: Bool
     /// The time when imports end; nil if imports are always accepted (Clover, Clever).
     package var importsUntil: WallTime?
+    /// The setting `move_in`; nil if the client lacks an old system.
+    package var moveIn: MoveInPolicy?
     /// Whether every callback, including errors, has to contain the exact issuer in `iss`.
     ///
     /// A client with a security profile such as FAPI 2.0 requires this, even if the provider's metadata promise less (RFC

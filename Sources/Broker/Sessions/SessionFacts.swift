@@ -27,6 +27,8 @@ package struct SessionFacts: Sendable {
     package var lentVersion: Int64?
     /// The last step-up; nil before the first step-up, or if an older release has sealed the facts again since then.
     package var lastStepUp: StepUpNote?
+    /// The beginning of the old system's session that this session was moved from; nil for other sessions.
+    package var oldCreatedAt: WallTime?
 
     package init(
         provider: ProviderName, client: ClientName, subject: String, identity: [(name: String, value: JSONValue)],
@@ -74,13 +76,14 @@ extension SessionFacts {
         writer.integer(lifetimes.absolute.wholeMilliseconds)
         writer.optional(signIn.authenticatedAt)
         // Version 0.1.0 stops reading here, and drops the following members when it seals the facts again.
-        let hasMore = lentVersion != nil || lastStepUp != nil
+        let hasMore = lentVersion != nil || lastStepUp != nil || oldCreatedAt != nil
         if signIn.contextClass != nil || !signIn.methods.isEmpty || hasMore {
             writer.optional(signIn.contextClass)
             writer.strings(signIn.methods)
         }
         if hasMore { writer.integer(lentVersion ?? Self.lendsNothing) }
-        lastStepUp?.write(to: &writer)
+        if lastStepUp != nil || oldCreatedAt != nil { (lastStepUp ?? .none).write(to: &writer) }
+        if let oldCreatedAt { writer.integer(oldCreatedAt.milliseconds) }
         return writer.bytes
     }
 
@@ -110,7 +113,11 @@ extension SessionFacts {
         guard !reader.isAtEnd else { return }
         let lent = try reader.integer()
         lentVersion = lent == Self.lendsNothing ? nil : lent
-        lastStepUp = reader.isAtEnd ? nil : try StepUpNote(&reader)
+        guard !reader.isAtEnd else { return }
+        let note = try StepUpNote(&reader)
+        lastStepUp = note == .none ? nil : note
+        guard !reader.isAtEnd else { return }
+        oldCreatedAt = WallTime(milliseconds: try reader.integer())
     }
 
     /// The value that is written for `lentVersion` if it is nil and another member follows.

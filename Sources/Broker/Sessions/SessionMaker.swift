@@ -5,17 +5,19 @@ struct SessionMaker: Sendable {
     /// Returns the new session with its row and its opened facts.
     ///
     /// The session token's digest is the row's key; the token itself is stored nowhere. `tokens` is nil for a session from an
-    /// id_token.
+    /// id_token. `old` is for a session that is moved from an old system.
     func make(
         tokenDigest: Digest, tokens: TokenSet?, identity: ProviderIdentity, profile: ProviderProfile,
         client: ClientProfile,
-        device: String?, thumbprint: Digest?, now: WallTime
+        device: String?, thumbprint: Digest?, old: OldTimes? = nil, now: WallTime
     ) throws(VaultFailure) -> LiveSession {
         let vault = context.vault
-        let facts = SessionFacts(
+        let lifetimes = old?.bounding(client.lifetimes, from: now) ?? client.lifetimes
+        var facts = SessionFacts(
             provider: profile.name, client: client.name, subject: identity.subject, identity: identity.claims,
-            unverified: identity.unverified, scope: tokens?.scope ?? [], device: device, lifetimes: client.lifetimes,
+            unverified: identity.unverified, scope: tokens?.scope ?? [], device: device, lifetimes: lifetimes,
             signIn: identity.signIn, thumbprint: thumbprint)
+        facts.oldCreatedAt = old?.shown(at: now)
         let refreshable = tokens?.refreshToken != nil && context.providers[profile.name] is any TokenRefreshing
         let stored = tokens.map {
             StoredTokens(provider: profile.name, client: client.name, tokens: $0, issuedAt: now)
@@ -28,8 +30,8 @@ struct SessionMaker: Sendable {
             sid: identity.sid.map { vault.index(.sid, [profile.issuer, $0]) },
             provider: vault.index(.provider, [profile.name.text]),
             client: vault.index(.client, [profile.name.text, client.name.text]), createdAt: now, lastUsedAt: now,
-            idleExpiresAt: SessionLimits.idleEnd(usedAt: now, created: now, client.lifetimes),
-            expiresAt: SessionLimits.end(created: now, client.lifetimes, tokens: tokens, refreshable: refreshable),
+            idleExpiresAt: SessionLimits.idleEnd(usedAt: now, created: now, lifetimes),
+            expiresAt: SessionLimits.end(created: now, lifetimes, tokens: tokens, refreshable: refreshable),
             tokenExpiresAt: tokens?.expiresAt, refreshable: refreshable,
             facts: try vault.seal(facts.record, as: .session, row: tokenDigest),
             tokens: try stored.map { stored throws(VaultFailure) in

@@ -34,8 +34,9 @@ extension SessionView {
     package init(row: SessionRow, facts: SessionFacts, binding: SessionBinding?) {
         self.init(
             handle: row.handle, provider: facts.provider, client: facts.client, subject: facts.subject,
-            identity: facts.identity, unverified: facts.unverified, scope: facts.scope, createdAt: row.createdAt,
-            lastUsedAt: row.lastUsedAt, idleExpiresAt: min(row.idleExpiresAt, row.expiresAt), expiresAt: row.expiresAt,
+            identity: facts.identity, unverified: facts.unverified, scope: facts.scope,
+            createdAt: facts.oldCreatedAt ?? row.createdAt, lastUsedAt: row.lastUsedAt,
+            idleExpiresAt: min(row.idleExpiresAt, row.expiresAt), expiresAt: row.expiresAt,
             tokensExpireAt: row.tokenExpiresAt, refreshable: row.refreshable, device: facts.device,
             signIn: facts.signIn, binding: binding, child: facts.child, version: row.version)
     }

@@ -26,6 +26,9 @@ package struct StepUpNote: Sendable, Equatable {
         self.grant = grant
     }
 
+    /// The note in a record that has a further member, and lacks a step-up.
+    static let none = StepUpNote(version: -1, answeredAt: WallTime(milliseconds: 0), grant: nil)
+
     /// Returns whether this step-up was answered after another step-up.
     ///
     /// `version` is the session's version when the code of the other step-up was sent. If this step-up was already stored then,

@@ -34,6 +34,8 @@ struct ExchangeCalls: Sendable {
 
     private func settled() async -> ExchangeSettlement.Answer {
         do throws(BrokerProblem) { return .success(try await perform()) } catch {
+            // The exchange that this one is a part of reports the refusal.
+            guard plan.endsBy == nil else { return .failure(error) }
             context.events.emit(
                 .loginRefused(
                     provider: profile.name, client: plan.client.name, code: error.code,
@@ -49,6 +51,7 @@ struct ExchangeCalls: Sendable {
         case .zephrPartial(let stateKey, let identifier): return try await hold(stateKey, identifier)
         case .register(let request): return try await register(request)
         case .importTokens(let tokens): return try await ImportCalls(exchange, settlement).run(tokens)
+        case .legacy(let token, _): return try await LegacyCalls(exchange, settlement).run(token)
         case .idToken(let identity): return try await takeIDToken(identity)
         }
     }

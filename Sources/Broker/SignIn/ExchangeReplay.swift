@@ -10,6 +10,8 @@ struct ExchangeReplay: Sendable {
             if let session = plan.stepUp?.session { return try await stepUpAgain(session, digest, plan, row) }
             return .signedIn(try await session(digest, plan, row))
         case .registration(let key): return .registrationRequired(try await registration(key, plan))
+        // `ExchangeRunner` passes the import's row instead.
+        case .continued: throw BrokerProblem(.codeAlreadyUsed)
         // Another starter's call has brought tokens, which are kept until that starter's next post.
         case .released where plan.isImport: throw BrokerProblem(.codeAlreadyUsed)
         case .released:
@@ -122,6 +124,7 @@ extension BrokerProblem {
         case .refreshLost: self.init(importEnded: .refreshLost)
         case .notBound: self.init(importEnded: .notBound)
         case .expired: self.init(importEnded: .expired)
+        case .unknownSession: self.init(importEnded: .unknownSession)
         }
     }
 

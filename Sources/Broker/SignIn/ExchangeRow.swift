@@ -12,6 +12,8 @@ package struct ExchangeRow: Sendable, Equatable {
         case session(Digest)
         /// The exchange made the registration with this key.
         case registration(Digest)
+        /// The legacy token's session goes on as the import with this key, whose row has the outcome.
+        case continued(Digest)
         /// The code is used up, and there is no session.
         case spent(SpentReason)
     }
@@ -43,6 +45,8 @@ package struct ExchangeRow: Sendable, Equatable {
         case notBound = 14
         /// The provider's answer to an import was kept for an hour, until the user had to sign in.
         case expired = 15
+        /// The old system lacks a session for the legacy token, or the session lacks a refresh token.
+        case unknownSession = 16
     }
 
     /// The index digest of provider and code; the row's key.

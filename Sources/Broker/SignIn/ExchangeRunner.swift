@@ -26,7 +26,7 @@ struct ExchangeRunner: Sendable {
         try await checkTime(plan.key)
         try await checkRoom(plan)
         let charging = ExchangeCharge(context: context)
-        try await charging.take(plan.key, plan.gate, plan.charge)
+        try await charging.take(plan.key, plan.gate, plan.charge, isLegacy: plan.isLegacy)
         try await prove(&plan)
         complete(&plan)
         let patience = context.clock.monotonic() + context.settings.waiterPatience
@@ -49,7 +49,8 @@ struct ExchangeRunner: Sendable {
                 }
                 return try result.get()
             case .gateClosed: throw try await closedGate(plan)
-            case .existing(let existing):
+            case .existing(let found):
+                let existing = try await deciding(found)
                 guard plan.isFree(existing) || isSameStarter(plan, existing) else {
                     throw BrokerProblem(.codeAlreadyUsed)
                 }
@@ -147,9 +148,9 @@ struct ExchangeRunner: Sendable {
         switch plan.binding {
         case .none, .proved: break
         case .claimed:
-            if let standing = try await standing(plan.key), !plan.isFree(standing), !isSameStarter(plan, standing) {
-                throw BrokerProblem(.codeAlreadyUsed)
-            }
+            guard let found = try await standing(plan.key) else { break }
+            let standing = try await deciding(found)
+            if !plan.isFree(standing), !isSameStarter(plan, standing) { throw BrokerProblem(.codeAlreadyUsed) }
         case .observed: if try await standing(plan.key) != nil { plan.binding = .none }
         }
         let proved = try await SignInProof(context: context).prove(
@@ -165,9 +166,20 @@ struct ExchangeRunner: Sendable {
     /// Returns the existing exchange of a key; nil for a missing or released exchange.
     private func standing(_ key: Digest) async throws(BrokerProblem) -> ExchangeRow? {
         do throws(StoreFailure) {
-            let row = try await context.store.exchange(key)
-            return row?.outcome == .released ? nil : row
+            guard let row = try await context.store.exchange(key), row.outcome != .released else { return nil }
+            return row
         } catch { throw BrokerProblem(error) }
+    }
+
+    /// Returns the row that decides about a forward: for a moved legacy token the row of its import, else the row itself.
+    private func deciding(_ row: ExchangeRow) async throws(BrokerProblem) -> ExchangeRow {
+        guard case .continued(let key) = row.outcome else { return row }
+        let imported: ExchangeRow?
+        do throws(StoreFailure) { imported = try await context.store.exchange(key) } catch {
+            throw BrokerProblem(error)
+        }
+        guard let imported else { throw BrokerProblem(.codeAlreadyUsed) }
+        return imported
     }
 
     /// The digest of the starter's secret and, for a bound session, of the device key's thumbprint; nil if the forward has no
@@ -227,6 +239,8 @@ struct ExchangePlan: Sendable {
         case register(RegistrationRequest)
         /// Take over tokens that the app already holds.
         case importTokens(ImportedTokens)
+        /// Ask the old system about a legacy token, which came in the given way.
+        case legacy(Secret, ImportWay)
         /// Make a session from a verified id_token. The identity is nil if the token was not verified, because its exchange
         /// already existed.
         case idToken(ProviderIdentity?)
@@ -259,8 +273,24 @@ struct ExchangePlan: Sendable {
     /// The token of the session that is stepped up.
     var stepUpToken: Secret?
 
-    /// Whether the exchange imports tokens that the app already holds.
-    var isImport: Bool { if case .importTokens = call { true } else { false } }
+    /// The latest end of the provider calls, by the monotonic clock, if the exchange is a part of another exchange.
+    var endsBy: Duration?
+    /// The times of the old system's session that becomes this session.
+    var old: OldTimes?
+
+    /// The way of the app's own session into the broker; nil for a sign-in.
+    var way: ImportWay? {
+        switch call {
+        case .importTokens: .tokens
+        case .legacy(_, let way): way
+        case .code, .zephrSession, .zephrPartial, .register, .idToken: nil
+        }
+    }
+
+    /// Whether the exchange makes a session from one that the app already has.
+    var isImport: Bool { way != nil }
+    /// Whether the exchange begins with a question to the old system.
+    var isLegacy: Bool { if case .legacy = call { true } else { false } }
 
     /// Whether any caller that has the app's token may claim the exchange, or wait for its claim, or get its refusal.
     ///
@@ -269,7 +299,7 @@ struct ExchangePlan: Sendable {
         guard isImport, row.imported?.pairKeptAt == nil else { return false }
         switch row.outcome {
         case .calling, .released, .spent: return true
-        case .session, .registration: return false
+        case .session, .registration, .continued: return false
         }
     }
 }
@@ -279,7 +309,7 @@ struct GrantedExchange: Sendable {
     /// The time limit for all provider calls of one exchange.
     static let callBudget = Duration.seconds(20)
 
-    let plan: ExchangePlan
+    var plan: ExchangePlan
     let row: ExchangeRow
     let claim: ClaimShell<ClaimedExchange>
     /// The moment, by the monotonic clock, at which all provider calls of the exchange must have ended.
@@ -304,7 +334,7 @@ struct GrantedExchange: Sendable {
         self.claim = claim
         let context = claim.context
         let moment = context.clock.monotonic()
-        deadline = moment + Self.callBudget
+        deadline = min(moment + Self.callBudget, plan.endsBy ?? .seconds(Int64.max / 2))
         time.note(context.clock.now(), moment)
         // If the claim had to be sent twice, the first attempt may have succeeded. So the claim's age comes from its
         // remaining time.
@@ -320,7 +350,12 @@ struct ExchangeCharge: Sendable {
     ///
     /// A login or registration has already paid for the first calls of its own exchange. Repeating the outcome of an existing
     /// exchange is free.
-    func take(_ key: Digest, _ gate: ExchangeGate, _ charge: Charge) async throws(BrokerProblem) {
+    ///
+    /// A legacy token that is a guess costs the old system a question. So an address that presented too many of them is refused
+    /// before a row is made.
+    func take(
+        _ key: Digest, _ gate: ExchangeGate, _ charge: Charge, isLegacy: Bool = false
+    ) async throws(BrokerProblem) {
         let paying: Digest?
         switch gate {
         case .none: paying = nil
@@ -333,6 +368,7 @@ struct ExchangeCharge: Sendable {
             throw BrokerProblem(error)
         }
         if let standing, standing.outcome != .released { return }
+        if isLegacy { try charge.requireLegacy() }
         if paying != nil {
             try charge.takeFurtherCall()
         } else {

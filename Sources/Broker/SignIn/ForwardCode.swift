@@ -14,35 +14,44 @@ package struct ForwardCode: Sendable {
             case .handoff(let handoff): try await HandoffForward(context: context).plan(handoff, input)
             case .code(let code): try await AppLoginForward(context: context).plan(code, input)
             case .idToken(let token): try await IDTokenForward(context: context).plan(token, input)
-            case .tokens(let tokens): try await importPlan(tokens, input)
+            case .tokens(let tokens):
+                try await counting(.tokens, input) { () async throws(BrokerProblem) in
+                    try await ImportForward(context: context).plan(tokens, input)
+                }
+            case .legacy(let legacy):
+                try await counting(legacy.way, input) { () async throws(BrokerProblem) in
+                    try await LegacyForward(context: context).plan(legacy, input)
+                }
             }
         try Self.checkBeforeSpending(plan, forwarded)
-        guard plan.isImport else { return try await run(plan) }
+        guard let way = plan.way else { return try await run(plan) }
         let outcome: SignInOutcome
         do throws(BrokerProblem) { outcome = try await run(plan) } catch {
-            if let result = ImportResult(error) { count(result, plan.provider.profile.name, plan.client.name) }
+            if let result = ImportResult(error) { count(way, result, plan.provider.profile.name, plan.client.name) }
             throw error
         }
-        count(outcome.isRepeat ? .repeated : .moved, plan.provider.profile.name, plan.client.name)
+        count(way, outcome.isRepeat ? .repeated : .moved, plan.provider.profile.name, plan.client.name)
         return outcome
     }
 
     /// Plans an import, and counts the post if the time for imports is over.
-    private func importPlan(
-        _ tokens: ImportedTokens, _ input: ForwardCodeInput
+    private func counting(
+        _ way: ImportWay, _ input: ForwardCodeInput, _ plan: () async throws(BrokerProblem) -> ExchangePlan
     ) async throws(BrokerProblem) -> ExchangePlan {
-        do throws(BrokerProblem) { return try await ImportForward(context: context).plan(tokens, input) } catch {
+        do throws(BrokerProblem) { return try await plan() } catch {
             if let name = input.provider, let profile = context.providers[name]?.profile,
                 let client = try? StartLogin.client(input.client, of: profile), ImportResult(error) == .closed
             {
-                count(.closed, name, client.name)
+                count(way, .closed, name, client.name)
             }
             throw error
         }
     }
 
-    private func count(_ result: ImportResult, _ provider: ProviderName, _ client: ClientName) {
-        context.events.emit(.imported(provider: provider, client: client, result: result))
+    private func count(
+        _ way: ImportWay, _ result: ImportResult, _ provider: ProviderName, _ client: ClientName
+    ) {
+        context.events.emit(.imported(provider: provider, client: client, way: way, result: result))
     }
 
     private func run(_ plan: ExchangePlan) async throws(BrokerProblem) -> SignInOutcome {
@@ -115,7 +124,7 @@ package struct ForwardCode: Sendable {
             guard case .uri = grant.redirect else { return }
             parameters = identity.callback
         case .importTokens(let tokens): parameters = tokens.callback
-        case .zephrSession, .zephrPartial, .register, .idToken: return
+        case .zephrSession, .zephrPartial, .register, .idToken, .legacy: return
         }
         guard let fault = provider.callbackFault(parameters, client: plan.client.name) else { return }
         switch forwarded {
@@ -125,7 +134,7 @@ package struct ForwardCode: Sendable {
         case .tokens:
             throw BrokerProblem(
                 .invalidRequest, privateDetail: fault, with: .fields([FieldFault("/tokens/merchant_id", .required)]))
-        case .callback, .handoff, .idToken: throw BrokerProblem(.invalidCallback, privateDetail: fault)
+        case .callback, .handoff, .idToken, .legacy: throw BrokerProblem(.invalidCallback, privateDetail: fault)
         }
     }
 

@@ -19,6 +19,8 @@ package struct ForwardCodeInput: Sendable {
     package var device: String?
     /// Tokens to import, which the app already holds.
     package var tokens: ImportedTokens?
+    /// The token of the app's session at the old system.
+    package var legacy: LegacyToken?
     /// The session token of the request, which belongs to the device's old session.
     ///
     /// The new session replaces it.
@@ -38,6 +40,7 @@ extension ForwardCodeInput {
         case code(Secret)
         case idToken(Secret)
         case tokens(ImportedTokens)
+        case legacy(LegacyToken)
 
         /// The member of the body that holds the value.
         var pointer: String {
@@ -47,6 +50,7 @@ extension ForwardCodeInput {
             case .code: "/code"
             case .idToken: "/id_token"
             case .tokens: "/tokens"
+            case .legacy: "/legacy"
             }
         }
     }
@@ -56,6 +60,7 @@ extension ForwardCodeInput {
         let brought: [Forwarded?] = [
             callbackURL.map { .callback($0) }, handoff.map { .handoff($0) }, code.map { .code($0) },
             idToken.map { .idToken($0) }, tokens.map { .tokens($0) },
+            legacy.map { .legacy($0) },
         ]
         let found = brought.compactMap(\.self)
         guard let first = found.first else {

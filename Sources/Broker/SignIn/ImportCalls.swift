@@ -61,7 +61,11 @@ struct ImportCalls: Sendable {
             // The number of calls is 0 here, because their last answer is known. If it is a pair, the store ignores the number.
             throw await settlement.releaseImport(ImportRelease(calls: 0), because: error)
         }
-        return try await settlement.complete(tokens, who, [])
+        if let expected = imported.expectedSubject, expected != who.subject {
+            throw await settlement.settleIdentityFailure(
+                .identityRejected(detail: "the old system names another user"), tokens)
+        }
+        return try await settlement.complete(tokens, who, imported.scope)
     }
 
     private func identityContext(

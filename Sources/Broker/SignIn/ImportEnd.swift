@@ -9,6 +9,9 @@ package enum ImportEnd: String, Sendable, CaseIterable {
     case refreshLost = "refresh_lost"
     /// The client requires tokens that are bound to a key, and the provider has granted others.
     case notBound = "not_bound"
-    /// The provider's answer was kept for an hour, and each read of the user failed in this time.
+    /// The provider's answer was kept for an hour, and each read of the user failed in this time; or the old system's session
+    /// is over.
     case expired
+    /// The old system lacks a session for the legacy token, or the session lacks a refresh token.
+    case unknownSession = "unknown_session"
 }

@@ -13,7 +13,8 @@ struct ImportForward: Sendable {
             throw BrokerProblem(.clientNotAllowed, with: .importRefused(.notOpen))
         }
         let key = key(name, tokens)
-        let refusal = try await ImportWindow(context: context).refusal(of: client, key: key)
+        let refusal = try await ImportWindow(context: context).refusal(
+            isOffered: client.importTokens, until: client.importsUntil, key: key)
         if let fault = importing.importFault(tokens, client: client.name) { throw Self.refusal(fault) }
         if input.scope != nil { throw Self.refusal(FieldFault("/scope", .notAllowed)) }
         guard let key else { throw Self.refusal(FieldFault("/tokens/refresh_token", .required)) }
@@ -30,14 +31,17 @@ struct ImportForward: Sendable {
 
     /// Returns the key of the exchange; nil if both tokens are missing.
     private func key(_ provider: ProviderName, _ tokens: ImportedTokens) -> Digest? {
-        if let refreshToken = tokens.refreshToken {
-            return context.vault.index(.importedTokens, [provider.text, refreshToken.reveal()])
-        }
+        if let refreshToken = tokens.refreshToken { return Self.key(provider, refreshToken: refreshToken, context) }
         // If the refresh token is missing, the key contains the merchant. Otherwise, a refused import with a wrong merchant would
         // block the import with the right one.
         return tokens.accessToken.map {
             context.vault.index(.importedTokens, [provider.text, $0.reveal(), tokens.merchantID ?? ""])
         }
+    }
+
+    /// Returns the key of the exchange of a refresh token, whichever way the token came.
+    static func key(_ provider: ProviderName, refreshToken: Secret, _ context: BrokerContext) -> Digest {
+        context.vault.index(.importedTokens, [provider.text, refreshToken.reveal()])
     }
 
     private static func refusal(_ fault: FieldFault) -> BrokerProblem {

@@ -1,7 +1,7 @@
 /// The reason why a client refuses imports now.
 package enum ImportRefusal: String, Sendable, CaseIterable {
-    /// The client's configuration lacks `import_tokens`.
+    /// The client's configuration lacks `import_tokens`, or `move_in` for a legacy token.
     case notOpen = "not_open"
-    /// The time of `import_tokens: {until}` is over.
+    /// The time of `until` is over.
     case closed
 }

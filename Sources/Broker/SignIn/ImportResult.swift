@@ -7,6 +7,7 @@ package enum ImportResult: String, Sendable, CaseIterable {
     case refreshLost = "refresh_lost"
     case notBound = "not_bound"
     case expired
+    case unknownSession = "unknown_session"
     /// The user's identity was rejected.
     case identity
     /// The provider refuses the broker's client or its proof, so the configuration may be wrong.
@@ -44,6 +45,7 @@ package enum ImportResult: String, Sendable, CaseIterable {
         case .refreshLost: self = .refreshLost
         case .notBound: self = .notBound
         case .expired: self = .expired
+        case .unknownSession: self = .unknownSession
         }
     }
 }

@@ -10,6 +10,12 @@ package struct ImportedTokens: Sendable {
     ///
     /// The import is refused unless the provider's API confirms the merchant.
     package var merchantID: String?
+    /// The user according to the old system; nil for tokens that an app posts.
+    ///
+    /// The import is refused if the provider names another user.
+    var expectedSubject: String?
+    /// The scope according to the old system, which counts if the provider's answer lacks one.
+    var scope: [String] = []
 
     /// The merchant, if the app named one, in the form of a callback's parameters.
     var callback: [(name: String, value: String)] { merchantID.map { [("merchant_id", $0)] } ?? [] }

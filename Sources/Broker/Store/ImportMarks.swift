@@ -24,6 +24,8 @@ package struct ImportMarks: Sendable, Equatable {
     package static let period = Duration.seconds(30 * 86_400)
     /// The period for a token that the provider has refused or has yet to receive.
     package static let shortPeriod = Duration.seconds(86_400)
+    /// The period for which the refusal of a legacy token is repeated from its row.
+    package static let refusedPeriod = Duration.seconds(600)
     /// The longest lifetime of a kept pair; then it is revoked.
     package static let pairPeriod = Duration.seconds(3600)
     /// The largest number of calls with one token that may have reached the provider: the first call and the confirming call.
@@ -60,7 +62,7 @@ extension ExchangeRow {
     /// Returns the verdict on a claim of this row.
     package func verdict(on claim: ExchangeRow, sparing spared: SparedClaims) -> ImportVerdict {
         switch outcome {
-        case .session, .registration, .spent: return .standing
+        case .session, .registration, .continued, .spent: return .standing
         case .calling where self.claim == claim.claim: return .own
         case .calling where isOwned(spared): return .standing
         case .calling, .released:

@@ -17,6 +17,10 @@ package enum IndexKind: String, Sendable, CaseIterable {
     case logoutToken
     case logTag
     case importedTokens
+    /// The token of a session at an old system.
+    case legacyToken
+    /// A question to an old system.
+    case legacyClaim
     /// A provider, and the id of a client there that has a granted import.
     case importGrant
     /// An id_token that an app handed over, without its signature.

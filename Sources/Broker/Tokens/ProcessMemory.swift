@@ -10,6 +10,7 @@ final class ProcessMemory: Sendable {
     let exchanges = ExchangesUnderWay()
     let imports = ImportRoom()
     let importGrants = ImportGrants()
+    let legacy = LegacyRoom()
 
     let targets = TargetMemory()
     let forced = ForcedRefreshes()

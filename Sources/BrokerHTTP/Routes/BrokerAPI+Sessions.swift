@@ -63,13 +63,35 @@ extension BrokerAPI {
         input.scope = scopeList(&body)
         input.device = body.text("device", length: 1...64)
         input.tokens = body.object("tokens", importedTokens)
+        let legacy = body.object("legacy") { legacy in
+            LegacyToken(
+                legacy.text("token", length: 1...LegacyCookie.maximumBytes, where: RequestText.isASCIIText)
+                    .map { Secret($0) })
+        }
         let token = body.token("login_token", length: 43...128)
         try body.finish()
+        input.legacy = try legacy.map { legacy throws(BrokerProblem) in try legacyToken(legacy, input, call) }
         input.loginToken = try credentials(call).loginToken(body: token)
         input.presentedSession = try credentials(call).cookieOrBearer()
         input.charge = charge(call)
         input.evidence = try credentials(call).evidence()
         return input
+    }
+
+    /// Returns the legacy token of the body, or else of the old system's cookie.
+    ///
+    /// The cookie is read only for a body with `legacy` that lacks `token`, and only for a client that names the cookie.
+    private func legacyToken(
+        _ legacy: LegacyToken, _ input: ForwardCodeInput, _ call: Call
+    ) throws(BrokerProblem) -> LegacyToken {
+        guard legacy.token == nil, let name = useCases.legacyCookie(of: input.provider, input.client) else {
+            return legacy
+        }
+        switch LegacyCookie.read(name, in: call.fields.cookies) {
+        case .success(let value): return LegacyToken(value.map { Secret($0) }, way: .cookie)
+        case .failure(let fault):
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/legacy", fault.code)]))
+        }
     }
 
     private func importedTokens(_ body: inout RequestObject) -> ImportedTokens? {

@@ -10,6 +10,8 @@ struct EngineClient: Sendable {
     let revocation: EndpointURL?
     /// The client's own connections; nil if the client's calls use the connections that all providers share.
     let connections: ClientConnections?
+    /// The client's old system (`move_in`), if there is one.
+    let oldSystem: OldSystem?
     /// Makes the client's calls.
     var caller: ProviderCaller
     /// The certificate that the client's calls show.

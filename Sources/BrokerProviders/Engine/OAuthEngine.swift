@@ -56,6 +56,7 @@ package struct OAuthEngine: Sendable {
                             client, clock: environment.clock, random: environment.random),
                         revocation: settings.endpoints.revocation(of: client.clientID),
                         connections: ClientConnections(client.wire.connection, environment.http),
+                        oldSystem: client.oldSystem.map { OldSystem($0, of: settings, environment) },
                         caller: caller.refusing { detail in
                             environment.certificateRefused(settings.name, client.profile.name, detail)
                         })

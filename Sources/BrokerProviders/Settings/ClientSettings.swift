@@ -46,6 +46,8 @@ package struct ClientSettings: Sendable {
     ///
     /// The provider's SDKs may give this client's app id_tokens that were issued to one of these ids.
     package var trustedAudiences: [String] = []
+    /// `move_in: {from}`: the server that the app had before, if there is one.
+    package var oldSystem: OldSystemSettings?
     /// The provider's wire settings, overridden by the client's.
     package var wire: WireSettings
     /// The other APIs that the client's sessions may get access tokens for (`upstreams.NAME.token`, `backends.NAME.tokens`).

@@ -160,13 +160,13 @@ package final class ProviderHTTP: Sendable {
                 SentMark.Body(buffer: ByteBuffer(bytes: body), mark: mark), length: .known(Int64(body.count)))
         }
         do {
-            return try await Self.answer(client, try request.freshened(outgoing))
+            return try await Self.answer(client, try request.freshened(outgoing), request.headWithin)
         } catch let error as HTTPClientError
             where error == .remoteConnectionClosed && request.connection == .pooled && request.body == nil
         {
             // The provider closed the kept connection when the request was sent. A request without a body only reads, so it
             // may be repeated.
-            do { return try await Self.answer(client, try request.freshened(outgoing)) } catch {
+            do { return try await Self.answer(client, try request.freshened(outgoing), request.headWithin) } catch {
                 return Self.failed(error)
             }
         } catch {
@@ -175,9 +175,10 @@ package final class ProviderHTTP: Sendable {
     }
 
     private static func answer(
-        _ client: HTTPClient, _ request: HTTPClientRequest
+        _ client: HTTPClient, _ request: HTTPClientRequest, _ headWithin: Duration?
     ) async throws -> Outcome {
-        let response = try await client.execute(request, deadline: .distantFuture)
+        let end = headWithin.map { NIODeadline.now() + .milliseconds($0.wholeMilliseconds) } ?? .distantFuture
+        let response = try await client.execute(request, deadline: end)
         var fault: ProviderAnswer.Fault?
         var body: [UInt8] = []
         do {

@@ -20,6 +20,8 @@ struct ProviderRequest: Sendable {
     var connection: ConnectionUse
     var headers: [(name: String, value: String)] = []
     var body: [UInt8]?
+    /// The longest wait for the answer's header; nil if only the time of the whole call is limited.
+    var headWithin: Duration?
     /// Returns the fields that are made each time the request is sent, because a DPoP proof must be sent only once.
     var fresh: (@Sendable () throws -> [(name: String, value: String)])?
 

@@ -141,11 +141,13 @@ extension ExchangeRow {
         let fence = try columns.integer()
         let attempts = try columns.small()
         let createdAt = try columns.time()
-        let outcome = try Outcome(&columns)
+        var outcome = try Outcome(&columns)
         let gate = try ExchangeGate(&columns)
         let imported = try ImportMarks(&columns)
         let end = try SpentReason(importEnd: &columns)
         let claim = try claim(&columns)
+        // Only an import leads to another exchange, and only another exchange makes a registration.
+        if case .registration(let key) = outcome, imported != nil { outcome = .continued(key) }
         self.init(
             key: key, proof: proof, salt: salt, keyID: keyID, fence: fence, claim: claim.name,
             claimFor: claim.for,
@@ -179,7 +181,7 @@ extension ExchangeRow.SpentReason {
     /// Release 0.1.0 reads only this column, and has only the reasons of codes.
     var olderReason: Self {
         switch self {
-        case .grantRevoked: .rejected
+        case .grantRevoked, .unknownSession: .rejected
         case .notBound: .providerError
         case .refreshLost, .expired: .unknown
         default: self

@@ -60,6 +60,7 @@ enum OnlineCheck {
         if let exchanging = client as? any ExchangeProbing, results.first?.isGood == true {
             results += await exchanging.probeExchange()
         }
+        if let probing = client as? any OldSystemProbing { results += await probing.probeOldSystems() }
         return results.map { result in
             Finding(
                 place: "providers.\(client.profile.name) \(result.subject)", isGood: result.isGood, text: result.text,

@@ -23,6 +23,7 @@ enum ConfigurationRules {
         checkReferences(draft, context)
         checkEvidence(draft, context)
         ChildrenRules.check(draft, context)
+        MoveInRules.check(draft, context)
         StepUpRules.check(draft, context)
         TargetRules.check(draft, context)
         checkForwardedTokens(draft, context)

@@ -63,8 +63,21 @@ extension EventRecord {
             .logged(.warning, "exchange failed", provider, client, [reason, ("detail", failure.detail)])
     }
 
-    static func imported(_ provider: ProviderName, _ client: ClientName, _ result: ImportResult) -> EventRecord {
-        counted("moved", provider, client, [("way", "tokens"), ("result", result.rawValue)])
+    static func imported(
+        _ provider: ProviderName, _ client: ClientName, _ way: ImportWay, _ result: ImportResult
+    ) -> EventRecord {
+        counted("moved", provider, client, [("way", way.rawValue), ("result", result.rawValue)])
+    }
+
+    static func oldSystemAnswered(
+        _ provider: ProviderName, _ client: ClientName, _ result: OldSystemResult, _ detail: String?
+    ) -> EventRecord {
+        let record = counted("old_system_answers", provider, client, [("result", result.rawValue)])
+        guard let detail else { return record }
+        let message =
+            result == .unavailable
+            ? "the old system's answer is unusable or missing" : "the old system's session is left behind"
+        return record.logged(.warning, message, provider, client, [("detail", detail)])
     }
 
     static func importUnproven(_ provider: ProviderName, _ client: ClientName) -> EventRecord {

@@ -39,7 +39,9 @@ extension EventRecord {
             case .exchangeReplayed(let provider): .exchangeReplayed(provider)
             case .importUnproven(let provider, let client): .importUnproven(provider, client)
             case .exchangeFailed(let provider, let client, let failure): .exchangeFailed(provider, client, failure)
-            case .imported(let provider, let client, let result): .imported(provider, client, result)
+            case .imported(let provider, let client, let way, let result): .imported(provider, client, way, result)
+            case .oldSystemAnswered(let provider, let client, let result, let detail):
+                .oldSystemAnswered(provider, client, result, detail)
             case .registrationStarted(let provider, let client): .registrationStarted(provider, client)
             case .registrationFinished(let provider, let client, let result):
                 .registrationFinished(provider, client, result)

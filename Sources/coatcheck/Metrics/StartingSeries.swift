@@ -34,12 +34,19 @@ enum StartingSeries {
         }
     }
 
-    /// Creates the series of a client whose apps may import tokens.
+    /// Creates the series of a client whose apps may move their sessions.
     static func registerImports(_ provider: ProviderName, _ client: ClientProfile, _ metrics: MetricsRegistry) {
-        guard client.importTokens else { return }
-        Maker(metrics: metrics).counters(
-            "moved", [[("provider", provider.text), ("client", client.name.text)]],
-            ImportResult.allCases.map { [("way", "tokens"), ("result", $0.rawValue)] })
+        let (make, owner) = (Maker(metrics: metrics), [("provider", provider.text), ("client", client.name.text)])
+        var ways: [ImportWay] = client.importTokens ? [.tokens] : []
+        if let moveIn = client.moveIn {
+            ways += moveIn.cookie == nil ? [.legacy] : [.legacy, .cookie]
+            make.counters("old_system_answers", [owner], OldSystemResult.allCases.map { [("result", $0.rawValue)] })
+        }
+        make.counters(
+            "moved", [owner],
+            ImportResult.allCases.flatMap { result in
+                ways.map { [("way", $0.rawValue), ("result", result.rawValue)] }
+            })
     }
 
     /// Creates the series of the given providers, clients and upstreams.

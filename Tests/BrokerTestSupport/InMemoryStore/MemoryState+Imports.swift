@@ -62,9 +62,13 @@ extension MemoryState {
         guard let row = exchanges[key], row.imported != nil else { return }
         exchanges[key]?.imported?.pairKeptAt = nil
         importPairs[key] = nil
-        if row.outcome == .spent(.grantRevoked) {
-            exchanges[key]?.imported?.keptUntil = row.createdAt.advanced(by: ImportMarks.shortPeriod)
+        let period: Duration
+        switch row.outcome {
+        case .spent(.grantRevoked): period = ImportMarks.shortPeriod
+        case .spent(.unknownSession): period = ImportMarks.refusedPeriod
+        default: return
         }
+        exchanges[key]?.imported?.keptUntil = row.createdAt.advanced(by: period)
     }
 
     /// Moves the pairs that were kept for too long to the outbox, and removes the imports whose time is over.

@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// The provider records the calls that it gets.
 final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, SessionEnding, LogoutTokenVerifying,
-    TokenImporting, IDTokenTaking, EndpointOwning, CertificateShowing, Sendable
+    TokenImporting, LegacyClaiming, IDTokenTaking, EndpointOwning, CertificateShowing, Sendable
 {
     struct Script: Sendable {
         var redeem: [ProviderFailure] = []
@@ -81,10 +81,17 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var takesIDTokens = true
         var handed: [HandedIDToken] = []
         var importFault: FieldFault?
+        /// Whether only an import with an id_token has `importFault`.
+        var faultsOnlyIDTokens = false
         var spendsImportedTokens = true
         /// The clients' id at the provider.
         var clientID = "client-1"
         var imports: [ImportRequest] = []
+        /// The next answers of the old system.
+        ///
+        /// If the list is empty, the old system has a session with the refresh token `old-rt`.
+        var legacy: [Result<LegacyAnswer, ProviderFailure>] = []
+        var claims: [LegacyClaim] = []
         /// The time until the provider accepts calls again, because its endpoint is failing; nil if the provider accepts calls.
         var refusesCallsFor: Duration?
         var places = 256
@@ -103,6 +110,8 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     let identifying = Gate()
     /// The gate for checks of the subject in a refresh's answer.
     let looking = Gate()
+    /// The gate for questions to the old system.
+    let claiming = Gate()
     /// The gate for revocations of the access tokens in `hangs`.
     let hanging = Gate()
 
@@ -241,11 +250,23 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         return ProviderIdentity(subject: script.subject, claims: [("name", .string("Ana"))], sid: script.sid)
     }
 
+    func claim(_ claim: LegacyClaim, by deadline: Duration) async throws(ProviderFailure) -> LegacyAnswer {
+        let answer = script.withLock { script in
+            script.claims.append(claim)
+            return script.legacy.isEmpty
+                ? .success(.session(LegacySession(refreshToken: Secret("old-rt")))) : script.legacy.removeFirst()
+        }
+        await claiming.pass()
+        return try answer.get()
+    }
+
     var spendsImportedTokens: Bool { script.withLock { $0.spendsImportedTokens } }
 
     func clientID(of client: ClientName) -> String { script.withLock { $0.clientID } }
 
-    func importFault(_ tokens: ImportedTokens, client: ClientName) -> FieldFault? { script.withLock { $0.importFault } }
+    func importFault(_ tokens: ImportedTokens, client: ClientName) -> FieldFault? {
+        script.withLock { $0.faultsOnlyIDTokens && tokens.idToken == nil ? nil : $0.importFault }
+    }
 
     func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         script.withLock { $0.imports.append(request) }

@@ -67,10 +67,37 @@ struct StartingSeriesTests {
             let log = ProcessLog(level: .error, now: { WallTime(seconds: 0) }, emit: { _ in })
             let sink = EventLog(log: log, metrics: metrics).sink
             for result in ImportResult.allCases {
-                sink.emit(.imported(provider: provider, client: ClientName(unchecked: "ios"), result: result))
+                sink.emit(
+                    .imported(
+                        provider: provider, client: ClientName(unchecked: "ios"), way: .tokens, result: result))
             }
             #expect(metrics.seriesCount == ImportResult.allCases.count)
             #expect(metrics.text().contains("# HELP coatcheck_moved_total "))
+        }
+    }
+
+    @Test("A client has `move_in` → the counters of its ways and of its old system exist, with zero")
+    func moves() {
+        for (cookie, ways) in [(nil, 1), ("sid", 2)] as [(String?, Int)] {
+            let (provider, name) = (ProviderName(unchecked: "oidc"), ClientName(unchecked: "ios"))
+            var client = ClientProfile(name: name, redirectURIs: [])
+            client.moveIn = MoveInPolicy(until: WallTime(seconds: 0), cookie: cookie)
+            let metrics = MetricsRegistry()
+            StartingSeries.registerImports(provider, client, metrics)
+            let before = metrics.seriesCount
+            #expect(before == ways * ImportResult.allCases.count + OldSystemResult.allCases.count)
+            let log = ProcessLog(level: .error, now: { WallTime(seconds: 0) }, emit: { _ in })
+            let sink = EventLog(log: log, metrics: metrics).sink
+            for way in ImportWay.allCases where way == .legacy || way == .cookie && cookie != nil {
+                for result in ImportResult.allCases {
+                    sink.emit(.imported(provider: provider, client: name, way: way, result: result))
+                }
+            }
+            for result in OldSystemResult.allCases {
+                sink.emit(.oldSystemAnswered(provider: provider, client: name, result: result, detail: nil))
+            }
+            #expect(metrics.seriesCount == before)
+            #expect(metrics.text().contains("# HELP coatcheck_old_system_answers_total "))
         }
     }
 

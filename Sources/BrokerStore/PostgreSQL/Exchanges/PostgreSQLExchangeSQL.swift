@@ -130,7 +130,7 @@ enum PostgreSQLExchangeSQL {
 
     /// Settles an exchange.
     ///
-    /// An import's pair is dropped, and a refused import (12) is kept for a day only.
+    /// An import's pair is dropped. A refused import (12) is kept for a day only, and a refused legacy token (16) for ten minutes.
     ///
     /// The values from `key` to `sealed` are the columns of a registration, which is stored if `has_registration` is true.
     static let settle = Statement(
@@ -146,7 +146,7 @@ enum PostgreSQLExchangeSQL {
         WITH settled AS (
             UPDATE exchanges SET outcome = :outcome, outcome_digest = :outcome_digest, spent_reason = :spent_reason,
                 import_end = :import_end, pair_kept_at = NULL,
-                kept_until = CASE WHEN :import_end = 12 THEN created_at + 86400000 ELSE kept_until END
+                kept_until = CASE :import_end WHEN 12 THEN created_at + 86400000 WHEN 16 THEN created_at + 600000 ELSE kept_until END
             WHERE key = :exchange AND fence = :exchange_fence AND outcome = 0 AND format = 1 RETURNING gate_kind, gate),
         revoked AS (
             INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
@@ -226,7 +226,7 @@ extension ExchangeRow.Outcome {
         case .calling: Self.parameters(0, nil, nil)
         case .released: Self.parameters(1, nil, nil)
         case .session(let tokenDigest): Self.parameters(2, tokenDigest, nil)
-        case .registration(let key): Self.parameters(3, key, nil)
+        case .registration(let key), .continued(let key): Self.parameters(3, key, nil)
         case .spent(let reason): Self.parameters(4, nil, reason)
         }
     }

@@ -139,7 +139,7 @@ extension ExchangeRow.Outcome {
     /// Whether the outcome is a result that a retry must receive only after it is durable.
     fileprivate var isPromised: Bool {
         switch self {
-        case .session, .registration: true
+        case .session, .registration, .continued: true
         case .calling, .released, .spent: false
         }
     }

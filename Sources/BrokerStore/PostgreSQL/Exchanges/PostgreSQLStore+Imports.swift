@@ -23,7 +23,10 @@ extension PostgreSQLStore {
         case (.missing, _): return .claimed(row)
         case (.own, let standing?), (.again, let standing?): return .claimed(standing)
         case (.standing, let standing?), (.lapsed, let standing?):
-            if case .session = standing.outcome { try await confirm() }
+            switch standing.outcome {
+            case .session, .continued: try await confirm()
+            case .calling, .released, .registration, .spent: break
+            }
             return .existing(standing)
         default: throw .unavailable("an exchange changed")
         }

@@ -49,12 +49,12 @@ enum ExchangeSQL {
         """)
     /// Settles an exchange.
     ///
-    /// An import's pair is dropped, and a refused import (12) is kept for a day only.
+    /// An import's pair is dropped. A refused import (12) is kept for a day only, and a refused legacy token (16) for ten minutes.
     static let settle = NamedSQL(
         """
         UPDATE exchanges SET outcome = :outcome, outcome_digest = :outcome_digest, spent_reason = :spent_reason,
             import_end = :import_end, pair_kept_at = NULL,
-            kept_until = CASE WHEN :import_end = 12 THEN created_at + 86400000 ELSE kept_until END
+            kept_until = CASE :import_end WHEN 12 THEN created_at + 86400000 WHEN 16 THEN created_at + 600000 ELSE kept_until END
         WHERE key = :key AND fence = :fence AND outcome = 0 AND format = 1 RETURNING gate_kind, gate
         """)
     static let beyondLimit = NamedSQL(
@@ -95,7 +95,7 @@ extension ExchangeRow.Outcome {
         case .calling: Self.values(0, .null, nil)
         case .released: Self.values(1, .null, nil)
         case .session(let tokenDigest): Self.values(2, tokenDigest.sql, nil)
-        case .registration(let key): Self.values(3, key.sql, nil)
+        case .registration(let key), .continued(let key): Self.values(3, key.sql, nil)
         case .spent(let reason): Self.values(4, .null, reason)
         }
     }

@@ -57,6 +57,8 @@ struct ClientSection: Sendable {
             profile.senderConstraint = wire.senderConstraint
             ImportReader(section: section, kind: kind).read(
                 authentication, wire, hasIdentity: wire.identity.url != nil || provider.hasUserinfo, into: &profile)
+            let oldSystem = MoveInReader(section: section, kind: kind).read(
+                wire, hasIdentity: wire.identity.url != nil || provider.hasUserinfo, into: &profile)
             Self.checkPKCE(section, profile, authentication, kind)
             Self.checkAssertion(section, authentication, wire)
             if !provider.namesCertificate, !TLSReader.names(section) {
@@ -65,12 +67,14 @@ struct ClientSection: Sendable {
             Self.warnOfReserved(section, authentication, wire)
             var client = ClientSettings(
                 profile: profile, clientID: clientID, authentication: authentication, wire: wire)
+            client.oldSystem = oldSystem
             if kind == .oidc || kind == .oauth2 {
                 client.redirectName = section.text("redirect_name", limit: 256)
                 client.postLogoutRedirectURI = section.redirectURI("post_logout_redirect_uri")?.text
                 client.trustedAudiences = section.words("trusted_audiences") ?? []
-                if !client.trustedAudiences.isEmpty, !profile.nativeCode, !profile.importTokens {
-                    section.report("trusted_audiences", "is for clients with `native_code: true` or `import_tokens`")
+                if !client.trustedAudiences.isEmpty, !profile.nativeCode, !profile.importTokens, profile.moveIn == nil {
+                    section.report(
+                        "trusted_audiences", "is for clients with `native_code: true`, `import_tokens` or `move_in`")
                 }
             }
             if kind == .clever {

@@ -65,6 +65,9 @@ struct FAPI2Rules {
         if profile.importTokens || client.place(of: "import_tokens") != nil {
             report("import_tokens", "imported tokens are not bound to the broker's key")
         }
+        if client.place(of: "move_in") != nil {
+            report("move_in", "the old system's tokens lack the broker's key")
+        }
         if profile.pkce == .unsupported { report("pkce", "it has to be `required`") }
         if kind == .oidc, !profile.nonce { report("nonce", "it has to be `on`") }
         if profile.handsOutAccessToken {

@@ -1,7 +1,7 @@
 import Broker
 import BrokerProviders
 
-/// Warns of imports that are accepted for more than a year.
+/// Warns of imports and moves that are accepted for more than a year.
 enum ImportRules {
     /// The longest time that an import may be accepted for, with room for a leap year and the last day.
     private static let longest = Duration.seconds(367 * 86_400)
@@ -12,11 +12,15 @@ enum ImportRules {
     static func problems(
         _ clients: [ClientSection], _ lines: ConfigLines, now: WallTime, severity: ConfigProblem.Severity
     ) -> [ConfigProblem] {
-        clients.compactMap { client in
-            guard let until = client.settings.profile.importsUntil, until.since(now) > longest else { return nil }
-            let path = "\(client.location.path).import_tokens.until"
-            return ConfigProblem(
-                line: lines.line(of: path), path: path, message: "is more than a year away", severity: severity)
+        clients.flatMap { client in
+            let profile = client.settings.profile
+            let ends = [("import_tokens", profile.importsUntil), ("move_in", profile.moveIn?.until)]
+            return ends.compactMap { key, until -> ConfigProblem? in
+                guard let until, until.since(now) > longest else { return nil }
+                let path = "\(client.location.path).\(key).until"
+                return ConfigProblem(
+                    line: lines.line(of: path), path: path, message: "is more than a year away", severity: severity)
+            }
         }
     }
 }

@@ -26,12 +26,15 @@ enum TLSReader {
         if section.has("certificate") || section.has("key") || section.context.isCataloguing {
             settings.identity = identity(section, "certificate", "key") ?? settings.identity
         }
-        guard let file = section.readableFile("ca_file") else { return }
-        guard let trust = TrustRoots(pem: file.bytes) else {
-            section.report("ca_file", "names a file that holds no certificate in PEM")
-            return
-        }
-        settings.trust = trust
+        settings.trust = trust(section) ?? settings.trust
+    }
+
+    /// Reads the trust roots of a section (`ca_file`).
+    static func trust(_ section: ConfigSection) -> TrustRoots? {
+        guard let file = section.readableFile("ca_file") else { return nil }
+        let trust = TrustRoots(pem: file.bytes)
+        if trust == nil { section.report("ca_file", "names a file that holds no certificate in PEM") }
+        return trust
     }
 
     /// Returns whether a section names a certificate, valid or not.

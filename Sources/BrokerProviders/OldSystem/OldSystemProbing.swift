@@ -1,0 +1,6 @@
+package import Broker
+
+/// Tests the old systems of a provider's clients for `coatcheck check --online`.
+package protocol OldSystemProbing: ProviderClient {
+    func probeOldSystems() async -> [ProbeResult]
+}

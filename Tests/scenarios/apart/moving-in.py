@@ -209,7 +209,9 @@ def move(case, mode, phones):
             case.same([], [phone.number for phone in unlucky if phone.number >= calm], f"{mode}: in the calm last fifth, only phones whose answer was lost sign in")
             case.same([], [phone.number for phone in lost if phone.session], f"{mode}: an answer of a strict provider is lost → the phone signs in")
         else:
-            case.same([], [phone.number for phone in out], f"{mode}: every phone gets a session, although answers were lost and owners killed")
+            # If the owner is killed during the confirming call, both of a token's calls are lost.
+            case.same([], [phone.number for phone in unlucky], f"{mode}: the other phones get a session, although owners were killed")
+            case.verdict(len(out) <= kills, f"{mode}: a phone signs in only if its answer was lost and its owner was killed", len(out))
         # Each token makes one call that may have arrived, and one more only after a lost answer.
         case.verdict(
             calls <= phones - 1 + len(lost) + len(unlucky) + kills * AT_ONCE,

@@ -91,7 +91,8 @@ at_most "$made" "$((allowed + 20))" "flood from one address → limited number o
 for kind in "logins" "provider-started arrivals" "invented codes" "guessed state keys" "imported tokens" "invented sessions"; do
     at_least "$(jq --arg kind "$kind" '.[$kind]["429"] // 0' "$work/flood")" 1 "flood from one address, requests of the kind “$kind” → at least one answer is 429"
 done
-same 0 "$(jq '[.[] | to_entries[] | select(.key | test("^5|broken")) | .value] | add // 0' "$work/flood")" "flood from one address → zero answers with 5xx and zero broken connections"
+# Until the first granted import of a client, a refused token is answered 502, because the client id may be wrong (decision 102).
+same 0 "$(jq 'del(."imported tokens"["502"]) | [.[] | to_entries[] | select(.key | test("^5|broken")) | .value] | add // 0' "$work/flood")" "flood from one address → zero answers with 5xx and zero broken connections, except 502 to refused imports"
 request GET /v1/session --interface "$attacker" -H "Host: $host" -H "Authorization: Bearer $session"
 expect_status 200 "after a flood, a session read from the flood's address, with a live session's token → 200"
 request POST /v1/backchannel-logout/oidc --interface "$attacker" -H "Host: $host" -d "logout_token=$logout_token"

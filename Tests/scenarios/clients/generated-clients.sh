@@ -33,7 +33,7 @@ generate() {
     same 0 $? "generator $name, run on the contract → exit 0"
     same "" "$(grep -aE ' ERROR |Exception' "$work/$name.log" | head -3)" "generator $name, run on the contract → no error in its log"
 }
-members="callback_url client code code_verifier device handoff id_token login_token nonce provider redirect_uri scope state tokens"
+members="callback_url client code code_verifier device handoff id_token legacy login_token nonce provider redirect_uri scope state tokens"
 generate kotlin -p serializationLibrary=gson -p generateOneOfAnyOfWrappers=true
 models="$work/kotlin/src/main/kotlin/org/openapitools/client/models"
 same "$members" "$(sed -nE 's/.*@SerializedName\("([a-z_]+)"\).*/\1/p' "$models/ForwardCode.kt" | sort | tr '\n' ' ' | sed 's/ $//')" "generated Kotlin client → its type ForwardCode has all members of the contract"
@@ -61,7 +61,7 @@ same 0 $? "generated TypeScript types → compile"
 same "$later" "$(cd "$work" && node -e 'console.log(require("./js/generated_growth.js").growth(require("fs").readFileSync(process.argv[1], "utf8")))' "$here/generated_growth.json" 2>&1)" "generated TypeScript types → decode the answers of a later minor version"
 # By default, this generator assumes that schemas refuse additional members. The contract allows them in answers.
 generate go -p disallowAdditionalPropertiesIfNotPresent=false
-requests="model_begin_handover.go model_imported_tokens.go model_make_child.go model_redeem_handover.go"
+requests="model_begin_handover.go model_make_child.go model_redeem_handover.go"
 same "$requests" "$(cd "$work/go" && grep -l DisallowUnknownFields model_*.go | tr '\n' ' ' | sed 's/ $//')" "generated Go types → refuse unknown members only in requests"
 
 step "5. Dart, for Flutter"

@@ -33,6 +33,12 @@ final class Imports: @unchecked Sendable {
 
         /// Whether the broker may have lost the answer.
         var mayBeLost: Bool { fate != .unspent && !isKnown }
+
+        /// Whether the call counts towards the two that may have arrived.
+        ///
+        /// A refusal decides only after the first granted import, and the store may fail to tell whether there is one. The
+        /// broker then releases the import.
+        var counts: Bool { fate != .unspent && (fate != .refused || isUndisturbed) }
     }
 
     private unowned let world: Simulation
@@ -58,7 +64,7 @@ final class Imports: @unchecked Sendable {
 
     /// Judges a call that a process is about to send.
     func sends(_ call: Call, of token: String) {
-        let spending = calls[token, default: []].filter { $0.fate != .unspent }
+        let spending = calls[token, default: []].filter(\.counts)
         if spending.count > 1 { world.rules.fault("the token \(token) is sent a third time") }
         if spending.contains(where: \.isKnown) {
             world.rules.fault("the token \(token) is sent again, although its call has an answer or waits for one")

@@ -31,7 +31,21 @@ final class SimulatedProcess: @unchecked Sendable {
     /// The process begins to accept requests after the store's first answer.
     private var hasStarted = false
     /// The difference between the process's wall clock and the true time, in milliseconds.
-    var wallOffset = 0
+    var wallOffset = 0 {
+        didSet { if abs(oldValue) > Self.smallOffset, wallOffset == 0 { clockSetAt = world.scheduler.now } }
+    }
+    /// The largest offset that the judge ignores.
+    ///
+    /// The judge remembers a larger one for the time `memory` after its end.
+    private static let (smallOffset, memory) = (60_000, 60_000)
+    /// The moment when a wrong wall clock was last set right.
+    private var clockSetAt: Int?
+    /// Whether the wall clock is wrong by more than a minute, or was set right within the last minute.
+    ///
+    /// A sign-in that began on the wrong clock seems too old on the right one.
+    var judgesTimesWrongly: Bool {
+        abs(wallOffset) > Self.smallOffset || clockSetAt.map { world.scheduler.now - $0 < Self.memory } ?? false
+    }
     /// The end of the last cut between this process alone and the store.
     private var cutOffUntil = 0
     /// The moment when this process finds the store again after the last outage.

@@ -37,8 +37,7 @@ package final class Simulation: @unchecked Sendable {
     private var sessions: [Int: Digest] = [:]
     /// The former grants of sessions, which step-ups have replaced.
     private var former: [Digest: [Family]] = [:]
-    /// The refresh tokens of exchanges that a process gave up, and whether the process's clock was wrong by more than a minute
-    /// then.
+    /// The refresh tokens of exchanges that a process gave up, and whether the process then judged times by a wrong clock.
     private var givenUp: [(token: String, byWrongClock: Bool)] = []
     /// All sessions, in the order in which they were stored.
     private var made: [SessionRow] = []
@@ -489,7 +488,7 @@ package final class Simulation: @unchecked Sendable {
         guard let token = refreshToken(row.tokens, of: row.boundTo), authority.named(token)?.token == 0 else { return }
         say("gave up \(token)")
         authority.wrote(token, at: scheduler.now, inVain: true)
-        givenUp.append((token, abs(process.wallOffset) > 60_000))
+        givenUp.append((token, process.judgesTimesWrongly))
     }
 
     private func tokens(_ sealed: Sealed?, of row: Digest) -> TokenSet? {

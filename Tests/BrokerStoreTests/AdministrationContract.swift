@@ -131,8 +131,9 @@ struct AdministrationContract {
             let live = try #require(
                 try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).first?.tokenDigest)
             #expect(try await store.registerPresence(Rows.presence(of: live)) == .committed)
-            // The store has 33 sealed values: of 10 exchanges, 2 logins, a handoff, a registration and 2 outbox rows; 8 facts
-            // and 6 token sets of sessions; a presence key; a token for another API; and the kept pair of an import.
+            // The store has 33 sealed values. The sessions have 8 facts and 6 token sets. Further values are of 10 exchanges, 2
+            // logins, a handoff, a registration and 2 outbox rows. The last three are a presence key, a token for another API,
+            // and the kept pair of an import.
             #expect(try await administered.keyUse(exchangesSince: Rows.now) == ["k1": 33])
             #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k1": 23])
             let wanted: [SealedPlace: Int] = [

@@ -130,7 +130,8 @@ extension BrokerProblem {
 
     private init(importEnded reason: ImportEnd) {
         self.init(
-            .loginRequired, detail: "The imported tokens are used up. Erase them, and let the user sign in.",
+            .loginRequired,
+            detail: "The move of the old session has failed for good. Erase it, and let the user sign in.",
             with: .importFailed(reason))
     }
 }

@@ -47,7 +47,7 @@ struct LegacyCalls: Sendable {
 
     /// Resets the number of calls after the death of an earlier owner.
     ///
-    /// A question to the old system leaves the session as it is, so the move goes on after any number of lost answers.
+    /// The old system gives the same `id` the same answer, so the move goes on after any number of lost answers.
     private func forgetEarlierOwners() async {
         guard row.attempts > 1 else { return }
         do throws(StoreFailure) {

@@ -1,12 +1,12 @@
 /// Stores imports, which are exchanges of tokens that an app already holds.
 ///
-/// A refresh token makes at most two calls that may have reached the provider. The row has their number before each call is
-/// sent, so replicas and restarts count together. A code has one such call, and `ExchangeStore` has its operations.
+/// At most two calls with one token are granted or have an unknown fate. The row has their number before each call is sent, so
+/// replicas and restarts count together. A code has one such call, and `ExchangeStore` has its operations.
 package protocol ImportStore: Sendable {
     /// Claims an import: inserts `row` with the outcome `.calling`, unless a row with its key exists.
     ///
-    /// If a row exists, `ExchangeRow.verdict` decides. A claim that is granted again has the new starter's proof and salt, a
-    /// fence that is higher by 1, and one call more, unless the row has a kept pair.
+    /// If a row exists, `ExchangeRow.verdict` decides. A claim that is granted again has the new starter's proof and salt, and a
+    /// fence that is higher by 1. If the row lacks a kept pair, the claim also counts one call more.
     func claimImport(_ row: ExchangeRow, sparing: SparedClaims) async throws(StoreFailure) -> ExchangeClaimResult
 
     /// Releases an import (`.calling` with this fence → `.released`); returns false if `fence` is out of date.

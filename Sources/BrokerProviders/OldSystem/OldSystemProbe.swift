@@ -33,6 +33,7 @@ extension OAuthEngine {
             case .session: results.append(result("gives a session for a made-up token"))
             }
         } catch {
+            if case .notSent = error { return [result("is unreachable: \(error.detail)")] }
             return [result("has to refuse a made-up token with 404 and its `id`: \(error.detail)")]
         }
         do throws(ProviderFailure) {

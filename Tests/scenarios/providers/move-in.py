@@ -239,6 +239,8 @@ def closed(case):
     case.verdict("answers 404 to a wrong credential" in check("--online", **near), "an old server that ignores the credential → a fault of `check --online`")
     old.answer = lambda question: packed(404, "<html>")
     case.verdict("has to refuse a made-up token with 404" in check("--online", **near), "a web server's own 404 page → a fault of `check --online`")
+    gone = {"from": {"url": "http://127.0.0.1:1/claim", "credential": CREDENTIAL}}
+    case.verdict("the old system is unreachable" in check("--online", **near, **gone), "an old server that is down → `check --online` reports that it is unreachable")
 
 
 def fifty(case):

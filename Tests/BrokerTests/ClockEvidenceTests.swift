@@ -222,6 +222,23 @@ import Testing
         #expect(wrong.asked.withLock { $0 } == 0)
     }
 
+    @Test(
+        "The clock jumps before the first start has recorded a time in the store → the time before the jump is recorded",
+        arguments: [91, -1])
+    func firstMark(days: Int) async throws {
+        let jump = Duration.seconds(86_400 * days)
+        let first = try ClockRig()
+        let context = first.broker.context
+        context.watch.look(context.clock)
+        first.broker.clock.jump(jump)
+        #expect(try await Sweeper.checkClock(context) == .doubted)
+        let wrong = try ClockRig(store: first.broker.store, like: first.broker, clock: TestClock(ahead: jump))
+        #expect(try await Sweeper.checkClock(wrong.broker.context) == (days > 0 ? .doubted : .behind))
+        #expect(!wrong.may(.concludeLapse))
+        let right = try ClockRig(store: first.broker.store, like: first.broker)
+        #expect(try await Sweeper.checkClock(right.broker.context) == .believed)
+    }
+
     // MARK: Evidence
 
     @Test(

@@ -35,9 +35,11 @@ package final class Sweeper: Sendable {
     ) async throws(StoreFailure) -> ClockStart {
         var marks = try await ClockMarks(context.store)
         if marks.lastSeen == nil || isTrusted {
-            // At the first start with this store, or if the operator vouches for the clock, record the present time for the
-            // comparison at later starts.
-            try await ClockMarks.see(context.clock.now(), in: context.store)
+            // At the first start with this store, or if the operator vouches for the clock, record a time for the comparison at
+            // later starts. If the clock has already jumped, this is the time before the jump. A later start on the same wrong
+            // clock would otherwise trust this clock, and end sessions.
+            let time = isTrusted ? context.clock.now() : context.watch.trustedBefore(context.clock)
+            try await ClockMarks.see(time, in: context.store)
             marks.lastSeen = nil
         }
         return context.watch.begin(context.clock, marks)

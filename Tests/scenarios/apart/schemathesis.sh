@@ -27,6 +27,16 @@ drive() {
     same 0 $? "schemathesis sends requests to the $name listener → no finding"
 }
 
+# The contract's example has invented tokens. Before a client's first granted import, its answer would be 502. After it, the answer
+# is 409, because the provider's invalid_grant now means that the app's token is dead.
+verifier=$(random_token)
+CALLBACK=$(location "$SANDBOX/clover-web/oauth/v2/authorize?client_id=AFAKE0001&redirect_uri=https://app.example.org/clover&code_challenge=$(s256 "$verifier")&sandbox_user=cleo")
+curl -s "$SANDBOX/clover-api/oauth/v2/token" -H 'Content-Type: application/json' -o "$work/tokens" \
+    -d "{\"client_id\":\"AFAKE0001\",\"code\":\"$(url_value code "$CALLBACK")\",\"code_verifier\":\"$verifier\"}"
+post /v1/sessions "$(jq -c --arg merchant "$(url_value merchant_id "$CALLBACK")" --arg secret "$(random_token)" \
+    '{provider: "clover", client: "ios", login_token: $secret, tokens: {access_token, refresh_token, merchant_id: $merchant}}' "$work/tokens")"
+expect_status 201 "an app imports tokens of Clover → a session"
+
 step "3. The public listener"
 drive public "$BROKER" --exclude-tag management --exclude-tag relay --exclude-tag events ${EXCLUDE:+--exclude-tag $EXCLUDE}
 

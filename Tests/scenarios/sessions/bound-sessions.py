@@ -5,6 +5,7 @@ proof is useless.
 import pathlib
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.bound_broker import ENFORCE, bound, is_evidence_wanted, told  # noqa: E402
@@ -133,15 +134,19 @@ def clocks(case):
     broker = bound(case, sandbox, clock=clock)
     for hours in (-24, 24, -24 * 365 * 50):
         case.same(201, Phone(broker, clock=hours * 3600).sign_in().status, f"a phone whose clock is {hours} hours off → signs in")
+    # A nonce is accepted until the end of the period of five minutes that follows its own. So the sign-in is at the beginning of
+    # a period.
+    begin = 301 - time.time() % 300
+    clock.set(wall=begin, monotonic=begin)
     phone = Phone(broker)
     phone.sign_in()
-    clock.set(wall=310, monotonic=310)
+    clock.set(wall=begin + 310, monotonic=begin + 310)
     answer = phone.call("GET", "/v1/session", phone.session, retry=False)
     case.verdict(answer.status == 200 and answer.fields["DPoP-Nonce"], "a proof with a nonce that is 310 s old → accepted, and the answer has a new nonce", told(answer))
     stale = Phone(broker)
     stale.key, stale.nonce = phone.key, None
     stale.call("GET", "/v1/session", phone.session)
-    clock.set(wall=1000, monotonic=1000)
+    clock.set(wall=begin + 1000, monotonic=begin + 1000)
     answer = stale.call("GET", "/v1/session", phone.session, retry=False)
     case.same("401 use_dpop_nonce", told(answer), "a proof with a nonce that has expired → use_dpop_nonce")
     case.same(200, stale.call("GET", "/v1/session", phone.session).status, "an app's request with an expired nonce → succeeds after one repeat with the new nonce")

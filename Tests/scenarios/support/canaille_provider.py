@@ -1,4 +1,4 @@
-"""Canaille, an OpenID provider from another project, as a process (`openid_provider.py`), and a browser for its one user.
+"""Canaille, an OpenID provider from another project, as a process (`openid_provider.py`), and a browser for its users.
 """
 
 import json
@@ -19,10 +19,11 @@ class Canaille:
     """One process of Canaille, with the clients that `openid_provider.py` defines. PYTHON is an interpreter that has
     Canaille."""
 
-    def __init__(self, case, *redirects):
+    def __init__(self, case, *redirects, users=()):
+        """`users` are the names of more users, with the same password."""
         interpreter = os.environ.get("PYTHON") or sys.executable
-        uris = [word for uri in redirects for word in ("--redirect-uri", uri)]
-        case.start([interpreter, HERE / "openid_provider.py", "--port", "0", *uris], "canaille.log")
+        words = [word for uri in redirects for word in ("--redirect-uri", uri)] + [word for user in users for word in ("--user", user)]
+        case.start([interpreter, HERE / "openid_provider.py", "--port", "0", *words], "canaille.log")
         log = case.folder / "canaille.log"
         line = wait_for(150, lambda: re.search(r'^\{.*"issuer".*\}$', log.read_text(errors="replace"), re.MULTILINE), 0.2)
         if not line:
@@ -31,15 +32,15 @@ class Canaille:
         if not wait_for(60, lambda: call(self.issuer + "/.well-known/openid-configuration").status == 200, 0.2):
             raise GaveUp("Canaille does not answer")
 
-    def browser(self):
-        return Browser(self.issuer)
+    def browser(self, user=USER):
+        return Browser(self.issuer, user)
 
 
 class Browser:
     """A user's browser. It keeps cookies, and fills in pages that ask for a name and a password."""
 
-    def __init__(self, url):
-        self.url, self.cookies = url, {}
+    def __init__(self, url, user=USER):
+        self.url, self.user, self.cookies = url, user, {}
         # The number of times that it was asked for a password.
         self.asked = 0
 
@@ -71,9 +72,9 @@ class Browser:
                 self.asked += 1
                 form["password"] = PASSWORD
             elif 'name="login"' in page:
-                form["login"] = USER
+                form["login"] = self.user
             else:
                 break
             answer = self.call("POST", url, form)
         said = re.sub(r"(?s)<[^>]*>|\s+", " ", answer.body.decode(errors="replace"))
-        raise GaveUp(f"Canaille lets {USER} not in: {url} {answer.status} {said[-600:]}")
+        raise GaveUp(f"Canaille lets {self.user} not in: {url} {answer.status} {said[-600:]}")

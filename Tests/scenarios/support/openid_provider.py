@@ -2,9 +2,9 @@
 
     python openid_provider.py --port 0 --redirect-uri com.example.app:/oauth2redirect [--redirect-uri ...]
 
-Prints one JSON line when it answers: {"issuer": ..., "port": ..., "pid": ...}. Its data are in a temporary folder. It has one
-user (`ana`, password `correct horse battery staple`) and two clients: `mobile-app`, public with PKCE, and `web-app`, whose
-secret has reserved characters.
+Prints one JSON line when it answers: {"issuer": ..., "port": ..., "pid": ...}. Its data are in a temporary folder. It has the
+user `ana` and the users of `--user NAME`, all with the password `correct horse battery staple`. It has two clients: `mobile-app`,
+public with PKCE, and `web-app`, whose secret has reserved characters.
 """
 
 import argparse
@@ -31,6 +31,7 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--port", type=int, default=0)
     arguments.add_argument("--redirect-uri", action="append", required=True)
+    arguments.add_argument("--user", action="append", default=[])
     options = arguments.parse_args()
 
     listener = socket.socket()
@@ -68,12 +69,14 @@ def main():
 
         backend = app.backend
         with backend.session():
-            backend.save(
-                models.User(
-                    user_name=USER, password=PASSWORD, given_name="Ana", family_name="Example",
-                    formatted_name="Ana Example", display_name="Ana", emails=["ana@example.org"],
+            for user in (USER, *options.user):
+                name = user.capitalize()
+                backend.save(
+                    models.User(
+                        user_name=user, password=PASSWORD, given_name=name, family_name="Example",
+                        formatted_name=f"{name} Example", display_name=name, emails=[f"{user}@example.org"],
+                    )
                 )
-            )
             common = {
                 "client_uri": "http://127.0.0.1",
                 "redirect_uris": options.redirect_uri,

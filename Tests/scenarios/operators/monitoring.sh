@@ -49,11 +49,13 @@ broken() {
 }
 broken deploy/grafana/coatcheck.json 's/coatcheck_sessions_live/coatcheck_sessions_alive/'
 broken deploy/grafana/coatcheck.json 's/Why are people logged out?/Log-outs/'
+broken deploy/grafana/coatcheck.json 's/coatcheck_old_system_answers_total/coatcheck_moved_total/'
 broken deploy/prometheus/rules.yaml 's/coatcheck_keys_fit/coatcheck_keys_fitting/'
 broken docs/reference/metrics-and-logs.md 's/`keys_fit`/`keys_fits`/'
 for zero in 'sessions_ended_total{reason="refresh_lost"}' 'logins_total{provider="oidc",client="ios",result="succeeded"}' \
     'store_failures_total{operation="commitRefresh"}' 'sessions_live' 'logout_tokens_total{provider="oidc",result="accepted"}' \
     'http_requests_total{listener="public",method="POST",route="/v1/logins",status="503"}' \
+    'moved_total{provider="clever",client="ios",way="tokens",result="moved"}' \
     'refreshes_total{provider="oidc",client="ios",result="ended",reason="refresh_lost"}' 'relay_answers_total{upstream="api",result="none"}'; do
     same 1 "$(grep -cF "coatcheck_$zero 0" "$work/metrics")" "metrics of an unused broker → $zero is 0"
 done
@@ -94,6 +96,13 @@ wait_for 30 is 'increase(coatcheck_logins_total{provider="oidc",client="ios",res
 same 0 $? "first sign-in → Prometheus computes an increase of the counter of logins"
 request GET /v1/relay/api/private/echo
 wait_for 30 is 'increase(coatcheck_relay_answers_total{upstream="api",result="2xx"}[1m]) > bool 0' 1
+device old-app
+post /v1/sessions '{"provider": "clever", "client": "ios", "tokens": {"access_token": "dead"}}'
+expect_problem 409 login_required "an app posts a dead token"
+# panel_shows TITLE LEGEND: checks that this panel of the dashboard has a value with this legend
+panel_shows() { monitoring panel "$PROMETHEUS" "$1" | grep -qxF "$2"; }
+wait_for 30 panel_shows "Do imported users stay signed in?" "clever/ios grant_revoked"
+same 0 $? "an app posts a dead token → the dashboard's row Moving in shows grant_revoked"
 monitoring dashboard "$PROMETHEUS" >"$work/dashboard.out"
 take_over <"$work/dashboard.out"
 # Without their waiting times, StoreSlow and StoreFillsUp may fire on a busy machine, where the store is slow and other programs

@@ -2,6 +2,7 @@
 
   monitoring.py names METRICS-FILE            every metric that is named somewhere exists, with its help text
   monitoring.py dashboard PROMETHEUS          every query of the dashboard is answered
+  monitoring.py panel PROMETHEUS TITLE        the legends of the panel's present values, one a line
   monitoring.py impatient FROM TO TARGET      a copy of Prometheus's configuration and rules without waits
   monitoring.py firing PROMETHEUS             the alerts that fire, one a line: name and labels
 """
@@ -43,6 +44,17 @@ def families(text):
 def panels():
     board = json.loads(DASHBOARD.read_text())
     return board, [panel for panel in board["panels"] if panel["type"] != "row"]
+
+
+def row(title):
+    """The panels between the row with this title and the next row."""
+    found, is_inside = [], False
+    for panel in panels()[0]["panels"]:
+        if panel["type"] == "row":
+            is_inside = panel["title"] == title
+        elif is_inside:
+            found.append(panel)
+    return found
 
 
 def rules():
@@ -95,6 +107,9 @@ def check_shape():
     say(not bad, "each Prometheus alert → has the severity `page` or `ticket`", str(bad))
     places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in board["panels"]]
     say(len(places) == len(set(places)) and all(p["gridPos"]["x"] + p["gridPos"]["w"] <= 24 for p in shown), "the panels of the dashboard → fit into 24 columns, and begin at different places")
+    moving = {name for panel in row("Moving in") for target in panel["targets"] for name in NAME.findall(target["expr"])}
+    say(moving == {"coatcheck_moved_total", "coatcheck_old_system_answers_total"},
+        "the row `Moving in` of the dashboard → shows the apps' posts and the old server's answers", str(moving))
     # A rule without a unit test might never fire.
     tested = (ROOT / "Tests/scenarios/support/prometheus/rules.test.yaml").read_text()
     bad = [rule["alert"] for rule in rules() if f'"{rule["alert"]}"' not in tested]
@@ -106,10 +121,21 @@ def ask(prometheus, path, **query):
         return json.load(answer)["data"]
 
 
+def query(target):
+    return target["expr"].replace("$__rate_interval", "1m").replace("$instance", ".*")
+
+
+def legends(prometheus, title):
+    panel, = [panel for panel in panels()[1] if panel["title"] == title]
+    for target in panel["targets"]:
+        for found in ask(prometheus, "query", query=query(target))["result"]:
+            print(re.sub(r"{{(\w+)}}", lambda name: found["metric"].get(name[1], ""), target["legendFormat"]))
+
+
 def check_dashboard(prometheus):
     for panel in panels()[1]:
         for target in panel["targets"]:
-            text = target["expr"].replace("$__rate_interval", "1m").replace("$instance", ".*")
+            text = query(target)
             try:
                 empty = not ask(prometheus, "query", query=text)["result"]
                 # Panels that compare with zero, or that need PostgreSQL or TLS, are empty on an idle SQLite.
@@ -153,6 +179,8 @@ if __name__ == "__main__":
         check_shape()
     elif command == "dashboard":
         check_dashboard(*rest)
+    elif command == "panel":
+        legends(*rest)
     elif command == "impatient":
         impatient(*rest)
     elif command == "firing":

@@ -139,10 +139,10 @@ struct ManagementTests {
                 == "the key ring is not the store's: the key ring opens 0 of 20 rows tried")
     }
 
-    @Test("An admin token without `maintain` → 403 for backups and for resealing", arguments: [reader, ender])
+    @Test("An admin token lacks `maintain` → 403 for backups, resealing and first imports", arguments: [reader, ender])
     func maintenance(_ token: String) async throws {
         let harness = try harness()
-        for uri in ["/admin/v1/backups", "/admin/v1/keys/reseal"] {
+        for uri in ["/admin/v1/backups", "/admin/v1/keys/reseal", "/admin/v1/first-imports"] {
             let reply = try await send(harness, .post, uri, token)
             #expect(reply.status == 403)
             #expect(reply.code == "backend_not_allowed")

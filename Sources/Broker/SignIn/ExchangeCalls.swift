@@ -34,8 +34,8 @@ struct ExchangeCalls: Sendable {
 
     private func settled() async -> ExchangeSettlement.Answer {
         do throws(BrokerProblem) { return .success(try await perform()) } catch {
-            // The exchange that this one is a part of reports the refusal.
-            guard plan.endsBy == nil else { return .failure(error) }
+            // The exchange that this one is a part of reports the refusal, and a trial reports it to its operator.
+            guard plan.endsBy == nil, plan.trial == nil else { return .failure(error) }
             context.events.emit(
                 .loginRefused(
                     provider: profile.name, client: plan.client.name, code: error.code,

@@ -277,6 +277,8 @@ struct ExchangePlan: Sendable {
     var endsBy: Duration?
     /// The times of the old system's session that becomes this session.
     var old: OldTimes?
+    /// The operator's trial that this import belongs to; nil for an app's exchange.
+    var trial: ImportTrial?
 
     /// The way of the app's own session into the broker; nil for a sign-in.
     var way: ImportWay? {

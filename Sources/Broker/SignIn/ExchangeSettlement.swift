@@ -241,6 +241,7 @@ struct ExchangeSettlement: Sendable {
     func spend(
         _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure
     ) async -> BrokerProblem {
+        plan.trial?.note(failure)
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
         do throws(StoreFailure) { try await writeSpent(reason) } catch { return BrokerProblem(error) }
@@ -262,8 +263,17 @@ struct ExchangeSettlement: Sendable {
         _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure, revoking tokens: TokenSet?,
         of origin: SignInOrigin? = nil
     ) async -> BrokerProblem {
+        plan.trial?.note(failure)
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
+        if let problem = await writeRevoking(reason, tokens, origin) { return problem }
+        return Self.problem(reason, failure)
+    }
+
+    /// Spends the exchange, and writes the tokens to the revocation outbox; returns a problem if that failed.
+    func writeRevoking(
+        _ reason: ExchangeRow.SpentReason, _ tokens: TokenSet?, _ origin: SignInOrigin? = nil
+    ) async -> BrokerProblem? {
         var outbox: [OutboxRow] = []
         if let tokens {
             do throws(VaultFailure) { outbox = [try outboxRow(tokens, origin)] } catch { return BrokerProblem(error) }
@@ -273,7 +283,7 @@ struct ExchangeSettlement: Sendable {
         }
         guard written != nil else { return Self.notStored }
         watch(outbox, tokens)
-        return Self.problem(reason, failure)
+        return nil
     }
 
     private func writeSpent(_ reason: ExchangeRow.SpentReason, _ outbox: [OutboxRow] = []) async throws(StoreFailure) {
@@ -333,6 +343,7 @@ struct ExchangeSettlement: Sendable {
     ///
     /// Returns the problem for this answer. Its `retry` is nil, because the app's token may still be good.
     func releaseImport(_ release: ImportRelease, because failure: ProviderFailure) async -> BrokerProblem {
+        plan.trial?.note(failure)
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
         await letGo(release)

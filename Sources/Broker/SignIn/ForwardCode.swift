@@ -114,7 +114,7 @@ package struct ForwardCode: Sendable {
     }
 
     /// Rejects a forward that the provider would certainly reject, before its code is spent.
-    private static func checkBeforeSpending(
+    static func checkBeforeSpending(
         _ plan: ExchangePlan, _ forwarded: ForwardCodeInput.Forwarded
     ) throws(BrokerProblem) {
         guard let provider = plan.provider as? any CodeExchanging else { return }

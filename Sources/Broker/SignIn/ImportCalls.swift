@@ -50,6 +50,7 @@ struct ImportCalls: Sendable {
                 await noteGrant(provider)
             }
         }
+        plan.trial?.noteGrant()
         let identity = identityContext(provider, tokens, imported)
         let who: ProviderIdentity
         do throws(ProviderFailure) {
@@ -64,6 +65,9 @@ struct ImportCalls: Sendable {
         if let expected = imported.expectedSubject, expected != who.subject {
             throw await settlement.settleIdentityFailure(
                 .identityRejected(detail: "the old system names another user"), tokens)
+        }
+        if let trial = plan.trial {
+            try await settlement.end(trial, tokens, of: who.subject, isPair: provider.spendsImportedTokens)
         }
         return try await settlement.complete(tokens, who, imported.scope)
     }

@@ -5,7 +5,12 @@ struct ImportForward: Sendable {
     /// Returns the exchange, whose key comes from the provider and the refresh token, or else from the access token.
     ///
     /// Therefore each of these tokens is imported only one time, with any client.
-    func plan(_ tokens: ImportedTokens, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
+    ///
+    /// The client of a trial may have `move_in` instead of `import_tokens`, because the broker makes the same refresh for both. A
+    /// trial ends before its session is made, so the proof of a device's key is superfluous.
+    func plan(
+        _ tokens: ImportedTokens, _ input: ForwardCodeInput, trial: ImportTrial? = nil
+    ) async throws(BrokerProblem) -> ExchangePlan {
         guard let name = input.provider else { throw Self.refusal(FieldFault("/provider", .required)) }
         guard let provider = context.providers[name] else { throw BrokerProblem(.providerNotFound) }
         let client = try StartLogin.client(input.client, of: provider.profile)
@@ -13,8 +18,10 @@ struct ImportForward: Sendable {
             throw BrokerProblem(.clientNotAllowed, with: .importRefused(.notOpen))
         }
         let key = key(name, tokens)
+        let isByOldSystem = trial != nil && !client.importTokens && client.moveIn != nil
         let refusal = try await ImportWindow(context: context).refusal(
-            isOffered: client.importTokens, until: client.importsUntil, key: key)
+            isOffered: client.importTokens || isByOldSystem,
+            until: isByOldSystem ? client.moveIn?.until : client.importsUntil, key: key)
         if let fault = importing.importFault(tokens, client: client.name) { throw Self.refusal(fault) }
         if input.scope != nil { throw Self.refusal(FieldFault("/scope", .notAllowed)) }
         guard let key else { throw Self.refusal(FieldFault("/tokens/refresh_token", .required)) }
@@ -26,7 +33,9 @@ struct ImportForward: Sendable {
             presentedSession: input.presentedSession,
             loginToken: input.loginToken,
             charge: input.charge,
-            binding: try SignInProof(context: context).look(input.evidence, of: client, at: name))
+            binding: trial == nil
+                ? try SignInProof(context: context).look(input.evidence, of: client, at: name) : .none,
+            trial: trial)
     }
 
     /// Returns the key of the exchange; nil if both tokens are missing.

@@ -4,7 +4,7 @@ package struct AuditRow: Sendable, Equatable {
     /// The configured name of the admin token, or the `--by` of a command; `session` if the session itself acted.
     package var actor: String
     /// The action's name, one of `end_session`, `end_sessions`, `backup`, `reseal_keys`, `export_sessions`, `end_exported`,
-    /// `import_sessions` and `session.presence_key_changed`.
+    /// `import_sessions`, `first_import` and `session.presence_key_changed`.
     package var action: String
     /// The object of the action, such as a handle, a provider and client with a keyed pseudonym of a subject, or `store`.
     package var target: String

@@ -9,6 +9,9 @@ package struct AdminSessions: Sendable {
     /// The export of sessions for another system.
     package var export: SessionExport { SessionExport(context) }
 
+    /// The import that an operator makes to test a client's settings.
+    package var firstImport: FirstImport { FirstImport(context) }
+
     /// The conditions of a listing; if all are nil, every session is listed.
     package struct Filter: Sendable {
         package var provider: ProviderName?

@@ -62,7 +62,7 @@ extension BrokerAPI {
         input.nonce = body.opaque("nonce")
         input.scope = scopeList(&body)
         input.device = body.text("device", length: 1...64)
-        input.tokens = body.object("tokens", importedTokens)
+        input.tokens = body.importedTokens("tokens")
         let legacy = body.object("legacy") { legacy in
             LegacyToken(
                 legacy.text("token", length: 1...LegacyCookie.maximumBytes, where: RequestText.isASCIIText)
@@ -92,15 +92,6 @@ extension BrokerAPI {
         case .failure(let fault):
             throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/legacy", fault.code)]))
         }
-    }
-
-    private func importedTokens(_ body: inout RequestObject) -> ImportedTokens? {
-        let access = body.opaque("access_token")
-        let refresh = body.opaque("refresh_token")
-        let idToken = body.text("id_token", length: 1...16_384, where: RequestText.isVisible).map { Secret($0) }
-        let merchant = body.text("merchant_id", length: 1...64, where: RequestText.isAlphanumeric)
-        return ImportedTokens(
-            accessToken: access, refreshToken: refresh, merchantID: merchant, idToken: idToken)
     }
 
     /// `GET /v1/session`: this session; reading it does not slide the idle time.

@@ -30,6 +30,9 @@ package enum ManagementRouter {
                 .post, "/admin/v1/exports/end", .json, proof: api.isAdmin(for: .export), handler: api.endExported),
 
             Route(
+                .post, "/admin/v1/first-imports", .json, proof: api.isAdmin(for: .maintain), handler: api.firstImport),
+
+            Route(
                 .post, "/admin/v1/config/diff", [.largeBody, .json], proof: api.isAdmin(for: .configure),
                 handler: api.compareConfiguration),
         ]

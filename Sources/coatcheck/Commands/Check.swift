@@ -7,19 +7,51 @@ import BrokerVault
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check a configuration file; status 1 if it cannot be used.",
-        discussion: "With --online it also tries providers (discovery, keys, clock), the store and the keys.")
+        discussion: """
+            With --online it also tries providers (discovery, keys, clock), the store and the keys. With --import it then imports \
+            the tokens of a file once, and prints the user's subject. The file has the body of an app's POST /v1/sessions: \
+            provider, client and tokens. The import ends before its session is made, and the broker revokes the new tokens, so \
+            sign in again where the tokens came from. A stopped SQLite broker's database and PostgreSQL are opened directly. A \
+            running broker on SQLite is asked through its management listener, with an admin token that has `maintain`.
+            """)
 
     @OptionGroup var file: ConfigOption
     @Flag(help: "Try the providers, the store and the keys, too.")
     var online = false
+    @OptionGroup var management: ManagementClient
+    @Option(
+        name: .customLong("import"), help: "A file with your own tokens, for a first import; needs --online.",
+        completion: .file(extensions: ["json"]))
+    var tokens: String?
 
-    func run() async throws {
-        let configuration = try file.load()
-        // Check as the broker's user, because root can read every file, and the broker may be unable to.
-        try await BrokersUser.running(configuration.store) { user in try await look(at: configuration, as: user) }
+    func validate() throws {
+        guard tokens == nil || online else { throw ValidationError("--import needs --online") }
     }
 
-    private func look(at configuration: Configuration, as user: BrokersUser?) async throws {
+    func run() async throws {
+        // The caller's file may be closed to the broker's user.
+        let tokens = try tokens.map { try ImportCheck(reading: $0) }
+        let configuration = try file.load()
+        // Check as the broker's user, because root can read every file, and the broker may be unable to.
+        let isGood = try await BrokersUser.running(configuration.store) { user in
+            try await look(at: configuration, as: user)
+        }
+        guard let tokens else {
+            if !isGood { throw ExitCode(1) }
+            return
+        }
+        if tokens.isOpenToOthers { print(tokens.warning) }
+        guard isGood else {
+            print(tokens.omission)
+            throw ExitCode(1)
+        }
+        let finding = try await tokens.run(configuration, try management.completed(by: file.config))
+        print(finding)
+        guard finding.isGood else { throw ExitCode(1) }
+    }
+
+    /// Checks everything except the import; returns whether all parts that were tried are good.
+    private func look(at configuration: Configuration, as user: BrokersUser?) async throws -> Bool {
         // `file.load` leaves out the key ring, so load the ring here, as `serve` does at its start.
         do throws(StartFailure) { _ = try KeyRingFile.load(configuration.keys) } catch {
             throw refuse("keys: \(error)" + (user?.asWhom ?? ""))
@@ -35,10 +67,10 @@ struct Check: AsyncParsableCommand {
         print("\(file.config) is in order: \(configuration.providers.count) providers, \(clients) clients")
         for line in ProfileWords.lines(configuration) { print(line) }
         for line in BindingWords.lines(configuration) { print(line) }
-        guard online else { return }
+        guard online else { return true }
         let findings = await OnlineCheck.run(configuration)
         for finding in findings { print(finding) }
-        guard findings.allSatisfy(\.isGood) else { throw ExitCode(1) }
+        return findings.allSatisfy(\.isGood)
     }
 
     /// Makes the provider clients as `serve` does, but calls no provider.

@@ -6,6 +6,15 @@ struct Sessions: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "List and end sessions, through the management listener.", subcommands: [List.self, End.self])
 
+    /// Keeps only printable ASCII and characters above U+2FFF, because other characters could move a terminal's cursor.
+    ///
+    /// The text may come from a provider, for example a subject.
+    static func printable(_ text: String) -> String {
+        String(
+            String.UnicodeScalarView(
+                text.unicodeScalars.filter { (0x20...0x7E).contains($0.value) || $0.value > 0x2FFF }))
+    }
+
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract:
@@ -50,17 +59,8 @@ struct Sessions: AsyncParsableCommand {
         private func line(_ item: JSONObject?) -> String {
             columns.map { column in
                 let value = column == "key" ? item?["binding"]?.object?["jkt"] : item?[column]
-                return Self.printable(value?.string ?? "-")
+                return Sessions.printable(value?.string ?? "-")
             }.joined(separator: "\t")
-        }
-
-        /// Keeps only printable ASCII and characters above U+2FFF, because other characters could move a terminal's cursor.
-        ///
-        /// The text may come from a provider, for example a subject.
-        private static func printable(_ text: String) -> String {
-            String(
-                String.UnicodeScalarView(
-                    text.unicodeScalars.filter { (0x20...0x7E).contains($0.value) || $0.value > 0x2FFF }))
         }
     }
 

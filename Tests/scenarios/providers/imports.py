@@ -1,18 +1,20 @@
 """An app moves in: it posts a refresh token that it already has, and the broker makes one refresh at the provider."""
 
 import base64
+import datetime
 import hashlib
 import json
 import os
 import pathlib
 import re
 import secrets
+import signal
 import subprocess
 import sys
 import threading
 import urllib.parse
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.broker import Broker, merged  # noqa: E402
+from support.broker import ADMIN, Broker, merged, sha256  # noqa: E402
 from support.calls import call  # noqa: E402
 from support.cases import main  # noqa: E402
 from support.database import Database  # noqa: E402
@@ -240,10 +242,16 @@ def fifty(case):
         case.same(1, sandbox.calls("oidc/refresh"), "fifty identical posts to two replicas → one refresh")
 
 
+def block(words):
+    """The block of the page for the shell that has these words."""
+    found, = [text for text in re.findall(r"```sh\n(.*?)^```", PAGE.read_text(), re.M | re.S) if words in text]
+    return found
+
+
 def page(case):
     """The block of the page for the phone, with a token that moves and one that is dead."""
     sandbox, broker = stack(case)
-    found = re.search(r"```sh\n(.*?)^```", PAGE.read_text(), re.M | re.S)[1]
+    found = block("mark.json")
     phone = case.folder / "phone"
     phone.mkdir()
 
@@ -265,9 +273,174 @@ def page(case):
     case.same(("grant_revoked", False), (answer.get("reason"), "tokens.json" in files), "the page's block with a dead token → grant_revoked, and the tokens are gone")
 
 
+class Checks:
+    """Runs of `coatcheck check --online --import`, and all that they printed."""
+
+    def __init__(self, case, broker):
+        self.case, self.broker, self.printed, self.tokens = case, broker, "", []
+        self.file = case.folder / f"{broker.name}-tokens.json"
+
+    def run(self, sent, *options, mode=0o600):
+        """Runs the command with this content of its file. Returns the exit status and the output."""
+        self.file.write_text(sent if isinstance(sent, str) else json.dumps(sent))
+        self.file.chmod(mode)
+        if isinstance(sent, dict):
+            self.tokens += [value for value in (sent.get("tokens") or {}).values() if isinstance(value, str) and len(value) > 8]
+        done = subprocess.run(
+            [self.broker.program, "check", "--config", self.broker.configuration, "--online", "--import", self.file, *options],
+            capture_output=True, text=True)
+        self.printed += done.stdout + done.stderr
+        return done.returncode, done.stdout + done.stderr
+
+    def refused(self, sent, words, sentence, *options):
+        status, said = self.run(sent, *options)
+        self.case.verdict(status == 1 and words in said, f"check --import, {sentence} → exit status 1, and the output has `{words}`", said)
+
+    def granted(self, sent, sentence, *options, subject, **more):
+        status, said = self.run(sent, *options, **more)
+        last = said.splitlines()[-1] if said else ""
+        self.case.verdict(
+            status == 0 and re.match(r"ok +providers\.oidc clients\.ios import: granted", last) and last.endswith(f"; subject {subject}"),
+            f"check --import, {sentence} → exit status 0, and the last line has the subject", said)
+        return said
+
+    def is_silent(self):
+        text = self.printed + (self.broker.log() if self.broker.process else "")
+        kept = [token for token in self.tokens if token in text]
+        self.case.verdict(self.tokens and not kept, "check --import in every row of this case → tokens are absent from its output and the broker's log", len(kept))
+
+
+def subject(tokens):
+    """The user of the app's own id_token."""
+    return json.loads(base64.urlsafe_b64decode(tokens["id_token"].split(".")[1] + "=="))["sub"]
+
+
+def are_revoked(sandbox, sent):
+    """Whether the posted refresh token's grant has at least two refresh tokens, and zero of its tokens live."""
+    found = sandbox.control("GET", "/tokens").json["items"]
+    grant, = {item["grant"] for item in found if item["token"] == sent["tokens"]["refresh_token"]}
+    mine = [item["live"] for item in found if item["grant"] == grant]
+    return len(mine) >= 3 and not any(mine)
+
+
+def soon():
+    """The end of the window, which `check` accepts."""
+    return str(datetime.date.today() + datetime.timedelta(days=90))
+
+
+def first_import(case):
+    """The operator makes the first import with `coatcheck check`, while the broker is stopped."""
+    sandbox = Sandbox(case)
+    sandbox.settings("oidc", refresh_token="always", refresh_mode="rotate-strict")
+    broker = Broker(case, sandbox, settings=window(soon()), start=False)
+    checks = Checks(case, broker)
+    tokens = app_tokens(sandbox)
+    good = body(of(tokens, "refresh_token", "id_token"), device="Olga's phone")
+    done = subprocess.run([broker.program, "check", "--config", broker.configuration, "--import", "x"], capture_output=True, text=True)
+    case.same(64, done.returncode, "check --import, while --online is missing → exit status 64")
+    for sent, words in (
+            ("refresh", "it has to be a JSON object"), ({}, "/provider is missing, /tokens is missing"),
+            (good | {"tokens": {"refresh_token": 5}}, "/tokens/refresh_token has the wrong type"),
+            (good | {"tokens": {"refreshToken": "x"}}, "/tokens/refreshToken is unknown"), (good | {"code": "x"}, "/code is unknown"),
+            (body({"access_token": "at"}), "/tokens/refresh_token is missing"), (good | {"client": "tv"}, "/client is unknown"),
+            (good | {"provider": "tv"}, "lacks the provider"), (good | {"client": "web"}, "lacks `import_tokens`")):
+        if words.startswith(("/client is", "lacks", "/tokens/refresh_token is m")) and not (broker.data / "coatcheck.db").exists():
+            checks.refused(sent, "run `coatcheck migrate` first", "and the store is missing")
+            subprocess.run([broker.program, "migrate", "--config", broker.configuration], check=True, capture_output=True)
+        checks.refused(sent, words, f"of a file with {words}")
+    done = subprocess.run([broker.program, "check", "--config", broker.configuration, "--online", "--import", case.folder / "nowhere"],
+                          capture_output=True, text=True)
+    case.verdict(done.returncode == 1 and "nowhere is unreadable" in done.stderr, "check --import of a missing file → exit status 1", done.stderr)
+    broker.configure(providers={"oidc": {"clients": {"ios": {"import_tokens": {"until": "2026-01-01"}}}}})
+    checks.refused(good, "`until` is over", "after `until`")
+    broker.configure(providers={"oidc": {"clients": {"ios": {"import_tokens": {"until": soon()}}}}})
+    case.same(0, sandbox.calls("oidc/refresh"), "check --import, refused before the call → zero refreshes")
+    other = body(of(app_tokens(sandbox, client="another-app"), "refresh_token"))
+    checks.refused(other, "is `client_id` the client that the token belongs to?", "with another client's token")
+    sandbox.fault("oidc", endpoint="discovery", fault="status", status=503)
+    checks.refused(good, "left out, because of the faults above", "while the provider's metadata is away")
+    sandbox.control("DELETE", "/faults")
+    sandbox.fault("oidc", endpoint="refresh", fault="status", status=503, times=1)
+    checks.refused(good, "try again with the same file", "while the provider answers 503")
+    sandbox.control("DELETE", "/faults")
+    said = checks.granted(good, "with the operator's own tokens in a file with mode 0644", subject=subject(tokens), mode=0o644)
+    case.verdict("is a file that others may read; its mode should be 0600" in said, "check --import of a file with mode 0644 → a warning", said)
+    case.same((0, 0), tuple(broker.query(f"SELECT count(*) FROM {table}")[0][0] for table in ("sessions", "outbox")),
+              "check --import beside a stopped broker → zero sessions, and zero revocations wait")
+    case.verdict(are_revoked(sandbox, good), "check --import beside a stopped broker → the new tokens are revoked at once")
+    checks.refused(good, "these tokens were refused or tested before", "with the same file again")
+    case.same([("check", "first_import", "oidc/ios")], broker.query("SELECT DISTINCT actor, action, target FROM audit WHERE target = 'oidc/ios'"),
+              "check --import → an audit record")
+    tokens = app_tokens(sandbox)
+    (broker.folder / "mine.json").write_text(json.dumps({"provider": "oidc", "client": "ios", "tokens": of(tokens, "refresh_token")}))
+    path = f"{pathlib.Path(broker.program).parent}:{os.environ['PATH']}"
+    done = subprocess.run(["bash", "-euc", block("--import")], cwd=broker.folder, env=os.environ | {"PATH": path}, capture_output=True, text=True)
+    shown, = re.findall(r"^(ok .* import: .*) \d+$", PAGE.read_text(), re.M)
+    case.same([f"{shown} {subject(tokens)}"], done.stdout.splitlines()[-1:], "the page's block for the first import → the page's line, with the user")
+    broker.start()
+    case.same("409 login_required grant_revoked", post(broker, good).told, "the operator's own phone posts the tested token → it signs in again")
+    case.same("409 login_required grant_revoked", post(broker, body({"refresh_token": "rt-dead"})).told,
+              "after the first import by check --import, a refused token → grant_revoked")
+    checks.is_silent()
+
+
+def first_beside(case):
+    """The operator makes the first import beside a running broker: SQLite through the management listener, PostgreSQL directly."""
+    sandbox = Sandbox(case)
+    sandbox.settings("oidc", refresh_token="always", refresh_mode="rotate-strict")
+
+    def file_of(broker, name, secret):
+        path = broker.folder / name
+        path.write_text(secret + "\n")
+        path.chmod(0o600)
+        return ["--token-file", path]
+
+    broker = Broker(case, sandbox, start=False, settings=merged(window(soon()), {"management": {"admin_tokens": [
+        {"name": "ender", "sha256": sha256(ADMIN), "may": ["read", "end"]}, {"name": "olga", "sha256": sha256("keeper-0e1d88"), "may": ["maintain"]}]}}))
+    broker.start()
+    checks = Checks(case, broker)
+    keeper = file_of(broker, "keeper", "keeper-0e1d88")
+    tokens = app_tokens(sandbox)
+    sent = body(of(tokens, "refresh_token", "id_token"))
+    checks.refused(sent, "use --token-file with an admin token that has `maintain`", "beside a broker on SQLite, while the admin token is missing")
+    checks.refused(sent, "backend_not_allowed", "with an admin token that lacks `maintain`", *file_of(broker, "ender", ADMIN))
+    for faulty in ({}, sent | {"by": "x"}, sent | {"tokens": {"refresh_token": 5}}):
+        answer = call(broker.management + "/admin/v1/first-imports", "POST", faulty, Authorization="Bearer keeper-0e1d88")
+        case.same("400 invalid_request", answer.told, f"POST /admin/v1/first-imports with {sorted(faulty)}, and a wrong or missing member → 400")
+    dead = body({"refresh_token": "rt-dead"})
+    case.same("502 provider_error", post(broker, dead).told, "before the first import, a refused token → 502")
+    sandbox.settings("oidc", id_token_on_refresh=False)
+    sandbox.fault("oidc", endpoint="userinfo", fault="status", status=503)
+    checks.refused(sent, "the broker keeps the new tokens for an hour", "while userinfo is away", *keeper)
+    sandbox.control("DELETE", "/faults")
+    checks.granted(sent, "with the same file, beside a broker on SQLite", *keeper, subject=subject(tokens))
+    case.same(1, sandbox.calls("oidc/refresh") - 1, "check --import while userinfo is away, and again → one refresh, and one of the dead token")
+    case.verdict(wait_for(20, lambda: are_revoked(sandbox, sent)), "check --import beside a broker on SQLite → the new tokens are revoked")
+    case.same(0, broker.query("SELECT count(*) FROM sessions")[0][0], "check --import beside a broker on SQLite → zero sessions")
+    case.same("409 login_required grant_revoked", post(broker, dead).told, "after the first import, a refused token → grant_revoked")
+    case.same(0, broker.metric("coatcheck_moved_total", result="moved"), "check --import → the metric of moved users stays 0")
+    case.same([("olga", "first_import", "oidc/ios")], broker.query("SELECT DISTINCT actor, action, target FROM audit"),
+              "check --import beside a broker on SQLite → the audit record has the token's name")
+    checks.is_silent()
+    broker.stop(signal.SIGTERM)
+    with Database() as database:
+        shared = Broker(case, sandbox, name="shared", start=False, settings=merged(window(soon()), {"store": {"url": database.url()}}))
+        shared.start()
+        case.same("502 provider_error", post(shared, dead).told, "on PostgreSQL, before the first import, a refused token → 502")
+        checks = Checks(case, shared)
+        tokens = app_tokens(sandbox)
+        sent = body(of(tokens, "refresh_token"))
+        checks.granted(sent, "beside a broker on PostgreSQL", subject=subject(tokens))
+        case.verdict(wait_for(20, lambda: are_revoked(sandbox, sent)), "check --import beside a broker on PostgreSQL → the new tokens are revoked")
+        case.same("409 login_required grant_revoked", post(shared, dead).told, "on PostgreSQL, after the first import, a refused token → grant_revoked")
+        checks.is_silent()
+        shared.stop(signal.SIGTERM)
+
+
 CASES = {
     "refused": (refused, 120), "granted": (granted, 180), "rows": (rows, 240), "another_user": (another_user, 120),
     "closed": (closed, 180), "fifty": (fifty, 240), "page": (page, 120),
+    "first_import": (first_import, 240), "first_beside": (first_beside, 240),
 }
 
 if __name__ == "__main__":

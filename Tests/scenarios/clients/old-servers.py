@@ -11,6 +11,7 @@ import pathlib
 import re
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from support.broker import Broker
 from support.calls import call
 from support.cases import main
 from support.database import Database
+from support.programs import COATCHECK
 from support.sandbox import Sandbox
 from support.waiting import GaveUp, wait_for
 from support.wire import ROOT, free_port
@@ -499,6 +501,48 @@ def moves(stage):
     broker.stop()
 
 
+def page(stage):
+    """The README's configuration and commands move a session in, and an app's refresh token."""
+    case, kind = stage.case, stage.kind
+    stage.access_lives(3600)
+    stage.sandbox.settings("oidc", refresh_token="always")
+    server = OldServer(stage)
+    old, _ = stage.signed_in(server)
+    text = (EXAMPLES / "README.md").read_text()
+    yaml, = re.findall(r"```yaml\n(.*?)^```", text, re.M | re.S)
+    shell, = re.findall(r"```sh\n(mkdir.*?)^```", text, re.M | re.S)
+    port, management = free_port(), free_port()
+    changes = {
+        "127.0.0.1:8081": f"127.0.0.1:{port}", "127.0.0.1:9091": f"127.0.0.1:{management}", "http://127.0.0.1:8000": server.url,
+        "http://127.0.0.1:8089": stage.sandbox.url, "cookie: session": f"cookie: {stage.cookie}"}
+    for was, now in changes.items():
+        yaml, shell = yaml.replace(was, now), shell.replace(was, now)
+    folder = case.folder / "readme"
+    folder.mkdir(mode=0o700)
+    (folder / "coatcheck.yaml").write_text(yaml)
+    programs = folder / "bin"
+    programs.mkdir()
+    (programs / "coatcheck").symlink_to(COATCHECK)
+    environment = os.environ | {
+        "PATH": f"{programs}:{os.environ['PATH']}", "CREDENTIAL": CREDENTIAL, "CLIENT_SECRET": CLIENT_SECRET, "COOKIE": old}
+    checked = subprocess.run([COATCHECK, "check", "--config", "coatcheck.yaml"], cwd=folder, env=environment, capture_output=True, text=True)
+    case.verdict(checked.returncode == 1 and "keys.json does not exist" in checked.stderr and checked.stderr.count("error:") == 1,
+        f"{kind}: the README's configuration → only its key file is missing", checked.stderr)
+    # The block leaves the broker running, in the session of its shell.
+    with open(folder / "printed", "w") as printed:
+        shown = subprocess.Popen(["bash", "-euc", shell], cwd=folder, env=environment, stdout=printed, stderr=printed, start_new_session=True)
+    try:
+        status, text = shown.wait(90), (folder / "printed").read_text()
+        case.verdict(status == 0 and "HTTP/1.1 201" in text and '"subject":"user-ana"' in text, f"{kind}: the README's commands → 201 with the old session's user", text[-400:])
+        grant = stage.sandbox.control("POST", "/native-code/oidc", {"client_id": "ios-app", "user": "ana", "scope": "openid offline_access"}).json
+        tokens = call(stage.sandbox.url + "/oidc/token", "POST", urllib.parse.urlencode(
+            {"grant_type": "authorization_code", "client_id": "ios-app", "code": grant["code"]}), Content_Type="application/x-www-form-urlencoded").json
+        moved = call(f"http://127.0.0.1:{port}/v1/sessions", "POST", {"provider": "oidc", "client": "ios", "tokens": {"refresh_token": tokens.get("refresh_token", "missing")}})
+        case.same((201, "user-ana"), (moved.status, moved.json.get("subject")), f"{kind}: an app's refresh token at the README's client `ios` → a session")
+    finally:
+        os.killpg(shown.pid, signal.SIGTERM)
+
+
 KINDS = {"django": ("sessionid", PostgreSQL), "flask": ("session", Redis), "node": ("connect.sid", Redis), "spring": ("SESSION", PostgreSQL)}
 COMPARES = {"django": "constant_time_compare", "flask": "hmac.compare_digest", "node": "timingSafeEqual", "spring": "MessageDigest.isEqual"}
 SOURCES = {"django": "server.py", "flask": "server.py", "node": "server.js", "spring": "OldServer.java"}
@@ -517,7 +561,7 @@ def case_of(kind):
         case.verdict(part and COMPARES[kind] in part[1], f"{kind}: the claim part → compares the credential in constant time")
         case.same([], [mark for mark in "(a) (b) (c) (d) (e)".split() if mark not in source], f"{kind}: each promise → is marked in the source")
         stage = Stage(case, kind, *KINDS[kind])
-        for function in (refuses, answers, races, outlives, killed, moves):
+        for function in (refuses, answers, races, outlives, killed, moves, page):
             case.say(function.__doc__)
             try:
                 function(stage)

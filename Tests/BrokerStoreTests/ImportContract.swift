@@ -158,6 +158,22 @@ struct ImportContract {
     }
 
     @Test(
+        "The claims of a question to the old system allow any number of calls → granted after each dead owner",
+        arguments: StoreEngine.allCases)
+    func question(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store, clock in
+            let row = importRow()
+            for calls in 1...4 {
+                var next = rival(of: row)
+                next.imported?.mostCalls = ImportMarks.anyNumber
+                let claimed = try await claim(next, store)
+                #expect(claimed.attempts == calls)
+                clock.advance(.seconds(26))
+            }
+        }
+    }
+
+    @Test(
         "An import's owner dies → taken over after 25 s with the calls that the row has; the owner's late results are refused",
         arguments: StoreEngine.allCases)
     func takenOver(_ engine: StoreEngine) async throws {

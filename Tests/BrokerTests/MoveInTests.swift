@@ -191,23 +191,25 @@ import Testing
         }
     }
 
-    @Test("The owner of a legacy token has died → the next owner resets the number of calls, and gets the session")
-    func ownerDied() async throws {
+    @Test("Five owners of a legacy token have died → the next owner gets the session, also after `until`")
+    func ownersDied() async throws {
         let broker = try broker()
-        let dead = ExchangeRow(
-            key: broker.vault.index(.legacyToken, ["as", "old-session"]), proof: nil,
-            salt: try broker.vault.random(32), keyID: broker.vault.currentKeyID,
-            claim: ClaimID(random: try broker.vault.random(16)), claimFor: .seconds(25), createdAt: broker.clock.now,
-            imported: ImportMarks(keptUntil: broker.clock.now.advanced(by: ImportMarks.period)))
-        _ = try await broker.store.claimImport(dead, sparing: .none)
-        broker.clock.advance(.seconds(26))
-        broker.provider.claiming.close()
-        let post = Task { try await broker.forward(input()) }
-        try await eventually("the question is at the old system") { broker.provider.claiming.waiting > 0 }
-        // With two calls, a further death would spend the token as `refresh_lost`.
-        #expect(try await row(broker)?.attempts == 1)
-        broker.provider.claiming.open()
-        _ = try await post.value
+        for _ in 0..<5 {
+            let dead = ExchangeRow(
+                key: broker.vault.index(.legacyToken, ["as", "old-session"]), proof: nil,
+                salt: try broker.vault.random(32), keyID: broker.vault.currentKeyID,
+                claim: ClaimID(random: try broker.vault.random(16)), claimFor: .seconds(25),
+                createdAt: broker.clock.now,
+                imported: ImportMarks(
+                    keptUntil: broker.clock.now.advanced(by: ImportMarks.period), mostCalls: ImportMarks.anyNumber))
+            let answer = try await broker.store.claimImport(dead, sparing: .none)
+            guard case .claimed = answer else {
+                Issue.record("the claim was refused")
+                return
+            }
+            broker.clock.advance(.seconds(1000))
+        }
+        _ = try await broker.forward(input())
         #expect(claims(broker).count == 1 && calls(broker) == 1)
     }
 
@@ -282,6 +284,20 @@ import Testing
         #expect(Set(claims(broker).map(\.id)).count == 1)
     }
 
+    @Test("A move has begun, and the old system is away before and after `until` → the move goes on")
+    func awayAfterBegin() async throws {
+        let found = LegacyAnswer.session(LegacySession(refreshToken: Secret("old-rt")))
+        var script = script(.success(found), .failure(away), .failure(lost))
+        script.refresh = [lost, .notSent(detail: "")]
+        let broker = try broker(script)
+        for wait in [0, 3601, 0] {
+            broker.clock.advance(.seconds(wait))
+            #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+        }
+        _ = try await broker.forward(input())
+        #expect(calls(broker) == 3)
+    }
+
     @Test("A move has begun, and the setting is gone → 403 `not_open` before any question; a finished move is repeated")
     func settingGone() async throws {
         let broker = try broker(.init(refresh: [lost, .notSent(detail: "")]))
@@ -314,6 +330,19 @@ import Testing
         }
         #expect(try await broker.store.outboxCount() == 1)
         #expect(claims(broker).count == 1 && calls(broker) == 1)
+    }
+
+    @Test("The old system names another user while the clock is in doubt → `identity_rejected`, as at any time")
+    func anotherUserInDoubt() async throws {
+        let broker = try broker(
+            script(.success(.session(LegacySession(subject: "user-2", refreshToken: Secret("old-rt"))))))
+        broker.provider.gate.close()
+        let post = Task { await problem { try await broker.forward(input()) } }
+        try await eventually("the refresh is at the provider") { broker.provider.gate.waiting > 0 }
+        broker.clock.jump(.seconds(-86_400 * 365))
+        broker.provider.gate.open()
+        #expect(await post.value?.code == .identityRejected)
+        #expect(!broker.context.may(.refuse))
     }
 
     @Test("The old system's id_token contradicts the client → 503, before any refresh")

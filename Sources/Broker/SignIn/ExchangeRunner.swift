@@ -135,9 +135,14 @@ struct ExchangeRunner: Sendable {
                 key: plan.key, proof: starter(of: plan), salt: try context.vault.random(32),
                 keyID: context.vault.currentKeyID, claim: ClaimID(random: try context.vault.random(16)),
                 claimFor: context.settings.claimLifetime, createdAt: context.clock.now(), gate: plan.gate,
-                imported: plan.isImport
-                    ? ImportMarks(keptUntil: context.clock.now().advanced(by: ImportMarks.period)) : nil)
+                imported: plan.isImport ? marks(plan) : nil)
         } catch { throw BrokerProblem(error) }
+    }
+
+    private func marks(_ plan: ExchangePlan) -> ImportMarks {
+        ImportMarks(
+            keptUntil: context.clock.now().advanced(by: ImportMarks.period),
+            mostCalls: plan.isLegacy ? ImportMarks.anyNumber : ImportMarks.maximumCalls)
     }
 
     /// Verifies the signature of the device key's proof, if that is still to be done (`claimed` or `observed`).

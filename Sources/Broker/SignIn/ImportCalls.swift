@@ -63,8 +63,10 @@ struct ImportCalls: Sendable {
             throw await settlement.releaseImport(ImportRelease(calls: 0), because: error)
         }
         if let expected = imported.expectedSubject, expected != who.subject {
-            throw await settlement.settleIdentityFailure(
-                .identityRejected(detail: "the old system names another user"), tokens)
+            // A doubt about the clock leaves this difference as it is.
+            throw await settlement.spendRevoking(
+                .identityRejected, because: .identityRejected(detail: "the old system names another user"),
+                revoking: tokens)
         }
         if let trial = plan.trial {
             try await settlement.end(trial, tokens, of: who.subject, isPair: provider.spendsImportedTokens)

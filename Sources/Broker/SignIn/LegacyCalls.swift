@@ -31,7 +31,6 @@ struct LegacyCalls: Sendable {
             await settlement.letGo(ImportRelease(calls: row.attempts - 1))
             throw refusal
         }
-        await forgetEarlierOwners()
         let answer = try await answer(provider, token)
         switch LegacyReading(policy: policy, now: context.clock.now()).verdict(answer) {
         case .unusable(let detail): throw await unavailable(.retryable(status: 200, retryAfter: nil, detail: detail))
@@ -45,23 +44,13 @@ struct LegacyCalls: Sendable {
         }
     }
 
-    /// Resets the number of calls after the death of an earlier owner.
-    ///
-    /// The old system gives the same `id` the same answer, so the move goes on after any number of lost answers.
-    private func forgetEarlierOwners() async {
-        guard row.attempts > 1 else { return }
-        do throws(StoreFailure) {
-            _ = try await context.store.countImportCall(row.key, fence: row.fence, calls: 1)
-        } catch { exchange.claim.failed("countImportCall", error) }
-    }
-
     // MARK: The question
 
     private func answer(
         _ provider: any LegacyClaiming, _ token: Secret
     ) async throws(BrokerProblem) -> LegacyAnswer {
         guard context.memory.legacy.enter() else {
-            await settlement.letGo(ImportRelease(calls: 0))
+            await letGo()
             throw BrokerProblem(
                 .providerUnavailable, privateDetail: "too many questions to old systems are in flight",
                 retryAfter: .seconds(1))
@@ -83,8 +72,14 @@ struct LegacyCalls: Sendable {
         return await released(failure)
     }
 
+    /// Releases the legacy token's row, because the old system's decision is missing.
+    ///
+    /// The import may have begun after an earlier question. Then the row keeps one call, so that the move goes on after `until`
+    /// (`ImportWindow`).
+    private func letGo() async { await settlement.letGo(ImportRelease(calls: row.attempts > 1 ? 1 : 0)) }
+
     private func released(_ failure: ProviderFailure) async -> BrokerProblem {
-        await settlement.letGo(ImportRelease(calls: 0))
+        await letGo()
         var pause = Self.pause
         if case .retryable(_, let asked?, _) = failure { pause = asked }
         return BrokerProblem(.providerUnavailable, privateDetail: failure.detail, retryAfter: pause)
@@ -94,7 +89,7 @@ struct LegacyCalls: Sendable {
     private func spent(_ reason: ExchangeRow.SpentReason, _ note: String?) async -> BrokerProblem {
         // If the clock is in doubt, the session's end may have been judged by a wrong time.
         if reason == .expired, !context.may(.refuse) {
-            await settlement.letGo(ImportRelease(calls: 0))
+            await letGo()
             return .clockDoubted
         }
         plan.charge.noteRefusedLegacy()

@@ -10,11 +10,15 @@ package struct ImportMarks: Sendable, Equatable {
     package var refusals: Int
     /// The time of the first of these refusals.
     package var firstRefusedAt: WallTime?
+    /// The largest number of calls that a claim of the row allows; only the claim has it.
+    package var mostCalls: Int
 
     package init(
-        keptUntil: WallTime, pairKeptAt: WallTime? = nil, refusals: Int = 0, firstRefusedAt: WallTime? = nil
+        keptUntil: WallTime, pairKeptAt: WallTime? = nil, refusals: Int = 0, firstRefusedAt: WallTime? = nil,
+        mostCalls: Int = maximumCalls
     ) {
         self.keptUntil = keptUntil
+        self.mostCalls = mostCalls
         self.pairKeptAt = pairKeptAt
         self.refusals = refusals
         self.firstRefusedAt = firstRefusedAt
@@ -30,6 +34,8 @@ package struct ImportMarks: Sendable, Equatable {
     package static let pairPeriod = Duration.seconds(3600)
     /// The largest number of calls with one token that may have reached the provider: the first call and the confirming call.
     package static let maximumCalls = 2
+    /// The `mostCalls` of a legacy token, because a question to the old system may be repeated as often as needed.
+    package static let anyNumber = Int(Int32.max)
     /// The `attempts` of a row with a kept pair.
     ///
     /// Release 0.1.0 leaves a released row with so many attempts alone.
@@ -68,7 +74,7 @@ extension ExchangeRow {
         case .calling, .released:
             // A pair belongs to the starter of the call. Before that, the token alone gives the right to the next call.
             if imported?.pairKeptAt != nil { return hasProof(of: claim) ? .again : .standing }
-            return calls < ImportMarks.maximumCalls ? .again : .lost
+            return calls < claim.imported?.mostCalls ?? ImportMarks.maximumCalls ? .again : .lost
         }
     }
 

@@ -7,7 +7,8 @@ extension PostgreSQLStore {
         let values: Named<Parameter> =
             row.claimParameters
             + [
-                "kept_until": .time(row.imported?.keptUntil), "most_calls": .integer(ImportMarks.maximumCalls),
+                "kept_until": .time(row.imported?.keptUntil),
+                "most_calls": .integer(row.imported?.mostCalls ?? ImportMarks.maximumCalls),
                 "moment": moment, "spared_from": .duration(spared.lapsedFor?.lowerBound),
                 "spared_to": .duration(spared.lapsedFor?.upperBound),
             ]

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 
 /// The judge of imports: what apps were told, and how often each of their tokens was sent to the provider.
 ///
@@ -43,24 +44,30 @@ final class Imports: @unchecked Sendable {
 
     private unowned let world: Simulation
     private var calls: [String: [Call]] = [:]
-    /// The tokens that apps have begun to import, and the moment of the first post.
-    private var begun: [String: Int] = [:]
+    private var movers: [Mover] = []
 
     init(_ world: Simulation) { self.world = world }
 
     private var weather: Weather { world.weather }
     /// Whether clocks are wrong at times, so that a window may seem over.
-    private var hasWrongClocks: Bool { weather.wallJumps + weather.wallLeaps + weather.storeJumps > 0 }
+    private var hasWrongClocks: Bool { weather.clocksStep }
     /// Whether a process may lose a claim before its first call.
     private var losesClaims: Bool {
         Double(weather.crashes + weather.pauses + weather.outages + weather.partitions + weather.heldWrites)
             + weather.storeFails + weather.storeInDoubt > 0
     }
 
-    func begins(_ token: String) { begun[token] = world.scheduler.now }
+    /// Notes that an app begins to bring its session.
+    func begins(_ mover: Mover) { movers.append(mover) }
 
-    /// Notes that an app has its session, or has to sign in.
-    func ends(_ token: String) { begun[token] = nil }
+    /// Notes that an app was given a session; each further one has to be the same.
+    func moves(_ mover: Mover, to session: Digest) {
+        if mover.end == .refused { wrongful("\(mover.name) has a session, although its app has to sign in") }
+        if mover.end == nil { mover.end = .moved }
+        mover.sessions.insert(session)
+        if mover.sessions.count > 1 { wrongful("a repeated import made another session") }
+        if let old = mover.old { world.moves.moved(old) }
+    }
 
     /// Judges a call that a process is about to send.
     func sends(_ call: Call, of token: String) {
@@ -74,20 +81,68 @@ final class Imports: @unchecked Sendable {
     }
 
     /// Judges the answer that an app has to sign in.
-    func refused(_ token: String, _ end: ImportEnd?) {
-        world.say("the import of \(token) ends: \(end?.rawValue ?? "")")
+    func refused(_ mover: Mover, _ end: ImportEnd?) async {
+        world.say("the import of \(mover.name) ends: \(end?.rawValue ?? "")")
+        mover.end = .refused
         let isRight =
             switch end {
-            case .refreshLost: losesClaims || calls[token, default: []].contains(where: \.mayBeLost)
+            case .refreshLost: await mayBeLost(mover)
             case .expired: hasWrongClocks
-            case .grantRevoked, .notBound, .unknownSession, nil: false
+            case .unknownSession: mover.old.map(isUnknown) ?? false
+            case .grantRevoked, .notBound, nil: false
             }
-        if isRight { world.verdict.beyondSaving += 1 } else { wrongful("the import of \(token) was refused") }
+        if !isRight { return wrongful("the import of \(mover.name) was refused") }
+        if end != .unknownSession { world.verdict.beyondSaving += 1 }
     }
 
-    /// Judges the answer that an app's token is used up.
-    func alreadyUsed(_ token: String) {
-        if !hasWrongClocks { wrongful("the app's token \(token) is called used up before its app has a session") }
+    /// Whether the answer to a call with an app's refresh token may be lost.
+    private func mayBeLost(_ mover: Mover) async -> Bool {
+        guard let token = mover.refreshToken else { return false }
+        // A question to the old system may be repeated, so only the refresh token's row can be lost.
+        let key = world.vault.index(.importedTokens, ["as", token])
+        if mover.old != nil {
+            let row = try? await world.memory.exchange(key)
+            guard row?.outcome == .spent(.refreshLost) else { return false }
+        }
+        return losesClaims || calls[token, default: []].contains(where: \.mayBeLost)
+    }
+
+    /// Whether the old system lacks a session that could be moved.
+    private func isUnknown(_ old: OldSession) -> Bool {
+        old.isLoggedOut || isUnconfirmed(old)
+    }
+
+    /// Whether the user of an old session lacks the confirmation that the client demands (`subject: confirmed`).
+    private func isUnconfirmed(_ old: OldSession) -> Bool { old.refreshToken == nil && !weather.moving.isBelieved }
+
+    /// Judges the answer that an app's token is used up, which is right if another app has brought the same refresh token.
+    func alreadyUsed(_ mover: Mover) {
+        mover.end = .alreadyUsed
+        if !hasWrongClocks, others(mover).isEmpty {
+            wrongful("the app's token \(mover.name) is called used up before its app has a session")
+        }
+    }
+
+    /// Judges the answer that the time for moves is over: a move that has begun has to go on.
+    func closed(_ mover: Mover, _ problem: BrokerProblem) {
+        mover.end = .closed
+        world.say("the window is closed for \(mover.name)")
+        guard !hasWrongClocks else { return }
+        // A process learns the store's time with an error below a second.
+        let isOver = weather.moving.ends.map { world.scheduler.now + 1_000 >= $0 } ?? false
+        let isClosed = if case .importRefused(.closed) = problem.payload { true } else { false }
+        let hasBegun = calls[mover.refreshToken ?? "", default: []].contains { call in
+            [.open, .lost, .granted].contains(call.fate)
+        }
+        if !isOver || !isClosed || hasBegun && others(mover).isEmpty {
+            wrongful("the move of \(mover.name) was refused as too late")
+        }
+    }
+
+    /// The other apps that bring the same refresh token.
+    private func others(_ mover: Mover) -> [Mover] {
+        guard let token = mover.refreshToken else { return [] }
+        return movers.filter { $0 !== mover && $0.refreshToken == token }
     }
 
     func wrongful(_ text: String) {
@@ -95,9 +150,39 @@ final class Imports: @unchecked Sendable {
         world.verdict.wrongfulLogOuts += 1
     }
 
-    /// Judges the imports that are still open long after the faults.
+    /// Judges the imports long after the faults.
     func judge() {
+        for mover in movers { judgeSessions(mover) }
         guard !hasWrongClocks else { return }
-        for token in begun.keys.sorted() { wrongful("the import of \(token) stays open") }
+        for mover in movers {
+            switch mover.end {
+            case nil: wrongful("the import of \(mover.name) stays open")
+            case .alreadyUsed where !others(mover).contains { $0.end == .moved }:
+                wrongful("the app's token \(mover.name) is called used up, although every app lacks its session")
+            case .mismatched: judgeGrant(mover)
+            case .alreadyUsed, .moved, .refused, .closed: break
+            }
+        }
+    }
+
+    /// Checks that an app's session became at most one session, and zero if the user had logged out.
+    private func judgeSessions(_ mover: Mover) {
+        let person = mover.old?.person ?? mover.refreshToken.flatMap { world.authority.named($0) }?.family.person
+        guard let person else { return }
+        let count = world.sessions(of: person)
+        if count > 1 { world.rules.fault("\(mover.name) became \(count) sessions") }
+        guard count > 0, let old = mover.old, old.wasNeverHandedOut || old.namesAnother || isUnconfirmed(old)
+        else { return }
+        world.say("FAULT: \(mover.name) became a session, although its user is gone, another or unconfirmed")
+        world.verdict.endedSessionsAlive += 1
+    }
+
+    /// Checks that the broker has revoked a grant whose user the old system names wrongly.
+    private func judgeGrant(_ mover: Mover) {
+        guard let token = mover.refreshToken, let family = world.authority.named(token)?.family, family.death == nil,
+            weather.reach == .token, world.all.contains(where: \.mayRevoke)
+        else { return }
+        world.say("FAULT: the grant of \(mover.name) lives, although the old system names another user")
+        world.verdict.endedSessionsAlive += 1
     }
 }

@@ -1,8 +1,8 @@
 import Broker
 
 /// A process's provider that records each call in the `PortTrace`.
-struct RecordedProvider: CodeExchanging, TokenExchanging, TokenImporting, TokenRevoking, LogoutTokenVerifying,
-    CertificateShowing
+struct RecordedProvider: CodeExchanging, TokenExchanging, TokenImporting, LegacyClaiming, TokenRevoking,
+    LogoutTokenVerifying, CertificateShowing
 {
     let base: SimulatedProvider
     let process: SimulatedProcess
@@ -74,6 +74,12 @@ struct RecordedProvider: CodeExchanging, TokenExchanging, TokenImporting, TokenR
         try await recording("identify \(words.of(tokens))", { $0.subject }) { () async throws(ProviderFailure) in
             try await base.identifyImported(tokens, of: imported, context, by: deadline)
         }
+    }
+
+    func claim(_ claim: LegacyClaim, by deadline: Duration) async throws(ProviderFailure) -> LegacyAnswer {
+        try await recording(
+            "claim \(claim.token.reveal()) as \(claim.id) by \(words.of(deadline))", { words.of($0) }
+        ) { () async throws(ProviderFailure) in try await base.claim(claim, by: deadline) }
     }
 
     // MARK: Refreshing and ending

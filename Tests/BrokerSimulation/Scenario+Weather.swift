@@ -415,6 +415,31 @@ extension Scenario {
             weather.accessTokenLife = 3600
             weather.idleRange = 300...3_000
             weather.logOuts = 0.4
+        case .sessionsMoveIn:
+            weather.processes = random.number(1...3)
+            weather.users = random.number(2...4)
+            weather.rotation = random.pick(Weather.Rotation.allCases)
+            weather.moving = MovingWeather.mixed(&random)
+            weather.moving.moves = 0.9
+            weather.imports = random.pick([0, 0, 0.3])
+            weather.slow = random.pick([0.1, 0.4])
+            weather.slowRange = 500...16_000
+            weather.lostBefore = random.pick([0, 0.2])
+            weather.lostAfter = random.pick([0, 0.2])
+            weather.retryable = random.pick([0, 0.3])
+            weather.notSent = random.pick([0, 0.2])
+            weather.identityFails = random.pick([0, 0.3])
+            weather.hangUps = random.pick([0, 0.4])
+            weather.storeFails = random.pick([0, 0, 0.05])
+            weather.storeInDoubt = random.pick([0, 0, 0.1])
+            weather.crashes = random.number(0...4)
+            weather.pauses = random.pick([0, 0, 1, 2])
+            weather.outages = random.pick([0, 0, 1, 2])
+            weather.wallJumps = random.pick([0, 0, 0, 2])
+            weather.accessTokenLife = 3600
+            weather.idleRange = 300...3_000
+            weather.logOuts = 0.5
+            weather.strangers = 0.2
         case .nothingFails:
             weather.processes = random.number(1...3)
             weather.users = random.number(1...3)

@@ -110,6 +110,10 @@ package enum Scenario: String, CaseIterable, Sendable {
     case presenceIsShown
     /// Apps import the refresh tokens that they have, while answers are lost, processes die and the store is away.
     case tokensAreImported
+    /// Apps move sessions from an old system, whose answers are late, lost or useless.
+    ///
+    /// Some refresh tokens come by two ways, and some users log out at the old system.
+    case sessionsMoveIn
     /// The provider refuses some targets, and everything else works.
     ///
     /// So every app must get its session's own token at once.

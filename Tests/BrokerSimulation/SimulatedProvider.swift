@@ -18,6 +18,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
     var weather: Weather { world.weather }
     var authority: Authority { world.authority }
 
+    static let issuer = "https://as.example"
     /// The full scope of a sign-in, if the provider names scopes.
     private static let scope = ["openid", "email", "orders", "invoices", "stock"]
     /// The longest time of a provider call, in milliseconds.
@@ -32,13 +33,14 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             lifetimes: world.weather.idleEnd.map { SessionLifetimes(idle: .milliseconds($0)) } ?? SessionLifetimes(),
             revocationReach: world.weather.reach)
         client.importTokens = true
+        client.moveIn = MoveInPolicy(until: world.weather.moving.until, isBelieved: world.weather.moving.isBelieved)
         var page = ChildPolicy(lifetimes: client.lifetimes)
         page.origins = [User.origin, User.shop]
         if world.weather.presence > 0 { client.binding.mode = .enforce }
         client.children = [User.widget: ChildPolicy(lifetimes: client.lifetimes), .web: page]
         client.senderConstraint = world.weather.isCertified ? .mtls : world.weather.nonces == .unbound ? .off : .dpop
         profile = ProviderProfile(
-            name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
+            name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: Self.issuer,
             clients: [client], stepUp: .everything)
     }
 
@@ -46,16 +48,16 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         _ request: AuthorizationRequest, by deadline: Duration
     ) async throws(ProviderFailure) -> AuthorizationStart {
         authority.begin(request.state, key: request.proof?.thumbprint)
-        return AuthorizationStart(url: Secret("https://as.example/authorize"), issuer: issuer)
+        return AuthorizationStart(url: Secret("https://as.example/authorize"), issuer: expectation)
     }
 
     func certificate(of client: ClientName) -> String? {
         weather.isCertified ? SimulatedProcess.name(ofCertificate: process.certificate) : nil
     }
 
-    private var issuer: IssuerExpectation { IssuerExpectation(issuer: "https://as.example", demanded: false) }
+    private var expectation: IssuerExpectation { IssuerExpectation(issuer: Self.issuer, demanded: false) }
 
-    func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation { issuer }
+    func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation { expectation }
 
     func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let (code, shown) = (grant.code.reveal(), process.certificate)
@@ -98,7 +100,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         func newCall() -> TokenCall { TokenCall(process: process, code: code, family: family, sentAt: scheduler.now) }
         guard proof != nil else { return try await send(newCall()) }
         let place = ProofNonces.Place(
-            provider: profile.name, client: ClientName(unchecked: "app"), origin: "https://as.example",
+            provider: profile.name, client: ClientName(unchecked: "app"), origin: Self.issuer,
             role: .authorization)
         var exchange = NonceExchange(nonce: nonce ?? nonces.newest(at: place))
         var sendings = 0

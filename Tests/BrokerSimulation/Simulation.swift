@@ -23,6 +23,7 @@ package final class Simulation: @unchecked Sendable {
     private var heldUntil = 0
     private(set) lazy var rules = Rules(self)
     private(set) lazy var imports = Imports(self)
+    private(set) lazy var moves = Moves(self)
     /// The difference between the wall clocks of all processes and the true time, in milliseconds.
     private(set) var wallLeap = 0
     /// The number of the broker's newest client certificate.
@@ -452,6 +453,12 @@ package final class Simulation: @unchecked Sendable {
 
     /// Notes that a session was stored.
     func stored(_ row: SessionRow) { made.append(row) }
+
+    /// Returns the number of sessions that were ever stored for a person.
+    func sessions(of person: Int) -> Int {
+        let subject = vault.index(.subject, [SimulatedProvider.issuer, "user-\(person)"])
+        return made.count { $0.subject == subject }
+    }
 
     /// Notes that sessions ended in the store, and sends the other processes the notice.
     func ended(_ tokenDigests: [Digest], _ reason: EndReason, by process: SimulatedProcess) {

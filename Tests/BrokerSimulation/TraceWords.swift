@@ -54,6 +54,13 @@ struct TraceWords {
         ].joined(separator: " ")
     }
 
+    func of(_ answer: LegacyAnswer) -> String {
+        switch answer {
+        case .refused: "refused"
+        case .session(let session): "\(session.subject ?? "-") \(of(session.refreshToken))"
+        }
+    }
+
     func of(_ row: SessionRow?) -> String {
         guard let row else { return "none" }
         return """

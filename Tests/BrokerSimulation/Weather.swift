@@ -171,6 +171,8 @@ struct Weather {
     var pages = 0.0
     /// The probability that a person signs in by the import of a token that the app already has.
     var imports = 0.0
+    /// The moves from an old system.
+    var moving = MovingWeather()
     /// The probability that the app makes a call that its user has to confirm (presence).
     ///
     /// If it is above zero, all sessions are bound to keys of phones.
@@ -297,6 +299,7 @@ struct Weather {
             weather.upstreamLoses = random.pick([0, 0.1])
         }
         if random.chance(0.25) { weather.imports = random.pick([0.3, 0.8]) }
+        if random.chance(0.2) { weather.moving = MovingWeather.mixed(&random) }
         return weather
     }
 }

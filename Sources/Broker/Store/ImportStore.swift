@@ -6,8 +6,8 @@ package protocol ImportStore: Sendable {
     /// Claims an import: inserts `row` with the outcome `.calling`, unless a row with its key exists.
     ///
     /// If a row exists, `ExchangeRow.verdict` decides. A claim that is granted again has the new starter's proof and salt, and a
-    /// fence that is higher by 1. If the row lacks a kept pair, the claim also counts one call more. The claim's `mostCalls` is the
-    /// limit of this number.
+    /// fence that is higher by 1. If the row lacks a kept pair, the claim also counts one call more. The claim's
+    /// `mostCalls` is the limit of this number.
     func claimImport(_ row: ExchangeRow, sparing: SparedClaims) async throws(StoreFailure) -> ExchangeClaimResult
 
     /// Releases an import (`.calling` with this fence → `.released`); returns false if `fence` is out of date.

@@ -66,7 +66,11 @@ extension User {
             case .success?: break
             case .failure(let problem)?:
                 if first != nil || mover.end == .moved {
-                    if problem.code == .loginRequired { world.imports.wrongful("a repeated import was refused") }
+                    // After a log-out at the old system, a question about the moved session is refused. It is asked only if
+                    // the broker failed to write that the session was moved.
+                    if problem.code == .loginRequired, mover.old?.isLoggedOut != true {
+                        world.imports.wrongful("a repeated import was refused")
+                    }
                     // If only the other post was answered so far, this one goes on.
                     if first != nil || problem.code == .loginRequired || problem.code == .codeAlreadyUsed {
                         return first

@@ -19,14 +19,14 @@ import Testing
     }
 
     private func broker(
-        _ script: ScriptedProvider.Script = .init(), store: (any BrokerStore)? = nil, clock: TestClock = TestClock(),
-        _ change: (inout ClientProfile) -> Void = { _ in }
+        _ script: ScriptedProvider.Script = .init(), store: (any BrokerStore)? = nil, vault: OpenSSLVault? = nil,
+        clock: TestClock = TestClock(), _ change: (inout ClientProfile) -> Void = { _ in }
     ) throws -> TestBroker {
         var client = ClientProfile(
             name: ClientName(unchecked: "ios"), redirectURIs: RedirectURI(TestBroker.redirect).map { [$0] } ?? [],
             importTokens: true)
         change(&client)
-        return try TestBroker(store: store, clients: [client], script: script, clock: clock)
+        return try TestBroker(store: store, vault: vault, clients: [client], script: script, clock: clock)
     }
 
     private func input(
@@ -56,6 +56,12 @@ import Testing
 
     private func row(_ broker: TestBroker) async throws -> ExchangeRow? {
         try await broker.store.exchange(broker.vault.index(.importedTokens, ["as", "rt-of-the-app"]))
+    }
+
+    /// Waits until the first use of a session, which is written in the background, is in the store.
+    private func untilWritten(_ signedIn: SignedIn, _ broker: TestBroker) async throws {
+        let digest = broker.vault.digest(signedIn.token)
+        while try await broker.store.session(tokenDigest: digest)?.isUnused == true { await Task.yield() }
     }
 
     // MARK: Passing faults
@@ -351,6 +357,27 @@ import Testing
         #expect(calls(broker) == ImportRoom.limit + 2)
     }
 
+    @Test(
+        "An address begins many imports that fail → limited by `per_minute` if the client has it, and else like sign-ins",
+        arguments: [(nil, 2), (5, 5), (1, 2)])
+    func paced(perMinute: Int?, allowed: Int) async throws {
+        let broker = try broker(.init(refresh: Array(repeating: away, count: 20))) { $0.importsPerMinute = perMinute }
+        var limits = ChargeLimits(loginsPerMinute: 2)
+        limits.importsPerMinute = perMinute ?? 0
+        let charge = Charge(
+            IPAddress(high: 0, low: 0xFFFF_0A00_0001),
+            in: ChargeLedger(limits, monotonic: broker.clock.clock.monotonic))
+        var codes: [ProblemCode?] = []
+        for number in 0...allowed {
+            let post = input("rt-\(number)") { $0.charge = charge }
+            codes.append(await problem { try await broker.forward(post) }?.code)
+        }
+        #expect(codes == Array(repeating: .providerUnavailable, count: allowed) + [.rateLimited])
+        #expect(calls(broker) == allowed)
+        // Imports with a limit of their own leave the limit of sign-ins alone.
+        #expect((await problem { try charge.takeFurtherCall() } == nil) == (perMinute != nil))
+    }
+
     @Test("The provider answers an import with 429 → all of its imports wait for the time that the answer names")
     func held() async throws {
         let broker = try broker(.init(refresh: [.retryable(status: 429, retryAfter: .seconds(7), detail: "")]))
@@ -411,11 +438,91 @@ import Testing
         let first = try await broker.forward(input())
         let second = try await broker.forward(input())
         #expect(first.token.reveal() == second.token.reveal())
+        _ = try await broker.useCases.resumeSession.use(first.token)
+        try await untilWritten(first, broker)
         for days in [1, 13, 15] {
             broker.clock.advance(.seconds(86_400 * days))
             _ = try await Sweeper(broker.context, owner: "a").sweep()
             #expect(await problem { try await broker.forward(input()) }?.code == .codeAlreadyUsed)
         }
+        #expect(calls(broker) == 1)
+    }
+
+    @Test("An import is repeated days later, and its session is unused → the same session each time")
+    func unusedRepeat() async throws {
+        let broker = try broker()
+        let first = try await broker.forward(input())
+        #expect(first.session.lastUsedAt == first.session.createdAt)
+        for days in [1, 13, 14] {
+            broker.clock.advance(.seconds(86_400 * days))
+            _ = try await Sweeper(broker.context, owner: "a").sweep()
+            #expect(try await broker.forward(input()).token.reveal() == first.token.reveal())
+        }
+        let other = input { $0.loginToken = Secret(String(repeating: "m", count: 43)) }
+        #expect(await problem { try await broker.forward(other) }?.code == .codeAlreadyUsed)
+        _ = try await broker.useCases.resumeSession.use(first.token)
+        #expect(await problem { try await broker.forward(input()) }?.code == .codeAlreadyUsed)
+        #expect(calls(broker) == 1)
+    }
+
+    @Test(
+        "An import's session is used a minute after it was made → a repeat after ten minutes gets `code_already_used`")
+    func usedEarly() async throws {
+        let broker = try broker()
+        let first = try await broker.forward(input())
+        broker.clock.advance(.seconds(60))
+        _ = try await broker.useCases.resumeSession.use(first.token)
+        #expect(try await broker.forward(input()).token.reveal() == first.token.reveal())
+        try await untilWritten(first, broker)
+        broker.clock.advance(.seconds(600))
+        #expect(await problem { try await broker.forward(input()) }?.code == .codeAlreadyUsed)
+    }
+
+    @Test("Another process records the first use of an import's session → a late repeat here gets `code_already_used`")
+    func usedElsewhere() async throws {
+        let broker = try broker()
+        let other = try self.broker(store: broker.store, vault: broker.vault, clock: broker.clock)
+        let first = try await broker.forward(input())
+        broker.clock.advance(.seconds(700))
+        #expect(try await broker.forward(input()).token.reveal() == first.token.reveal())
+        _ = try await other.useCases.resumeSession.use(first.token)
+        try await untilWritten(first, broker)
+        #expect(await problem { try await broker.forward(input()) }?.code == .codeAlreadyUsed)
+    }
+
+    @Test("A post presents the very session that its token has become → this session, at any time")
+    func presentedSession() async throws {
+        let broker = try broker()
+        let first = try await broker.forward(input { $0.loginToken = nil })
+        let foreign = try await broker.forward(input("rt-of-another") { $0.loginToken = nil })
+        _ = try await broker.useCases.resumeSession.use(first.token)
+        broker.clock.advance(.seconds(20 * 86_400))
+        let bare = input { $0.loginToken = nil }
+        #expect(await problem { try await broker.forward(bare) }?.code == .codeAlreadyUsed)
+        let wrong = input { ($0.loginToken, $0.presentedSession) = (nil, foreign.token) }
+        #expect(await problem { try await broker.forward(wrong) }?.code == .codeAlreadyUsed)
+        let right = input { ($0.loginToken, $0.presentedSession) = (nil, first.token) }
+        #expect(try await broker.forward(right).token.reveal() == first.token.reveal())
+        #expect(try await broker.useCases.resumeSession.resume(foreign.token).row.endedAt == nil)
+        #expect(calls(broker) == 2)
+    }
+
+    @Test(
+        "A client's time for imports is longer than 30 days → a moved token stays away from the provider until its end",
+        arguments: [100, 1000])
+    func keptUntil(days: Int) async throws {
+        let clock = TestClock()
+        let end = clock.now.advanced(by: .seconds(86_400 * days))
+        let broker = try broker(clock: clock) { client in
+            client.importsUntil = end
+            client.lifetimes = SessionLifetimes(idle: .seconds(86_400), absolute: .seconds(86_400))
+        }
+        _ = try await broker.forward(input())
+        let kept = min(days, 367)
+        broker.clock.advance(.seconds(86_400 * (kept - 1)))
+        _ = try await Sweeper(broker.context, owner: "a").sweep()
+        #expect(await problem { try await broker.forward(input()) }?.code == .codeAlreadyUsed)
+        #expect(try await row(broker)?.imported?.keptUntil == clock.now.advanced(by: .seconds(86_400)))
         #expect(calls(broker) == 1)
     }
 

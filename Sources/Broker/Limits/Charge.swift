@@ -22,10 +22,12 @@ package struct Charge: Sendable {
     /// item, which then only counts towards the address's share of pending items. If the presented secret may be a guess
     /// (`isGuess`), the address is also charged for a wrong token.
     func take(
-        _ item: ChargedItem, for key: Digest, lasting: Duration, paidBy payer: Digest? = nil, isGuess: Bool = false
+        _ item: ChargedItem, for key: Digest, lasting: Duration, paidBy payer: Digest? = nil, isGuess: Bool = false,
+        pace: ChargePace = .logins
     ) throws(BrokerProblem) {
         guard let ledger, let address else { return }
-        let wait = ledger.take(item, key, from: address, lasting: lasting, payer: payer, isGuess: isGuess)
+        let wait = ledger.take(
+            item, key, from: address, lasting: lasting, payer: payer, isGuess: isGuess, pace: pace)
         if let wait { throw Self.refusal(wait, "\(item)") }
     }
 

@@ -30,6 +30,8 @@ package final class ChargeLedger: Sendable {
     static let refusedLegacyPerMinute = 30
 
     private let logins: TokenBuckets
+    /// The imports of clients that have a limit of their own.
+    private let imports: TokenBuckets
     private let callbacks: TokenBuckets
     private let wrongTokens: TokenBuckets
     private let refusedLegacy: TokenBuckets
@@ -47,6 +49,7 @@ package final class ChargeLedger: Sendable {
     package init(_ limits: ChargeLimits, monotonic: @escaping @Sendable () -> Duration) {
         self.monotonic = monotonic
         logins = TokenBuckets(perMinute: limits.loginsPerMinute, monotonic: monotonic)
+        imports = TokenBuckets(perMinute: limits.importsPerMinute, monotonic: monotonic)
         callbacks = TokenBuckets(perMinute: limits.loginsPerMinute, monotonic: monotonic)
         wrongTokens = TokenBuckets(perMinute: limits.wrongTokensPerMinute, monotonic: monotonic)
         refusedLegacy = TokenBuckets(perMinute: Self.refusedLegacyPerMinute, monotonic: monotonic)
@@ -58,6 +61,7 @@ package final class ChargeLedger: Sendable {
     /// Applies the new configuration's limits, and keeps the present charges.
     package func adopt(_ limits: ChargeLimits) {
         logins.adopt(perMinute: limits.loginsPerMinute)
+        imports.adopt(perMinute: max(limits.importsPerMinute, limits.loginsPerMinute))
         callbacks.adopt(perMinute: limits.loginsPerMinute)
         wrongTokens.adopt(perMinute: limits.wrongTokensPerMinute)
         signatureFaults.adopt(perMinute: limits.wrongTokensPerMinute)
@@ -79,11 +83,12 @@ package final class ChargeLedger: Sendable {
     ///
     /// Returns nil on success. If the address has reached a limit, returns how long it has to wait.
     ///
-    /// An item that is already charged costs nothing more. If `payer` names a login or exchange, the new item takes no token
+    /// `pace` is the limit for items that take a token. An item that is already charged costs nothing more. If `payer` names a login or exchange, the new item takes no token
     /// from the buckets, because the charge for `payer` includes it. The item then only counts towards the address's share of
     /// pending items.
     func take(
-        _ item: ChargedItem, _ key: Digest, from address: IPAddress, lasting: Duration, payer: Digest?, isGuess: Bool
+        _ item: ChargedItem, _ key: Digest, from address: IPAddress, lasting: Duration, payer: Digest?, isGuess: Bool,
+        pace: ChargePace = .logins
     ) -> Duration? {
         let now = monotonic()
         return state.withLock { state in
@@ -94,13 +99,14 @@ package final class ChargeLedger: Sendable {
             guard book.refusal(address) == nil else { return .seconds(60) }
             if isGuess, let wait = wrongTokens.take(address) { return wait }
             let hasToken = payer == nil
-            if hasToken, let wait = buckets(for: item).take(address) {
+            if hasToken, let wait = buckets(for: item, pace).take(address) {
                 if isGuess { wrongTokens.giveBack(address) }
                 return wait
             }
             book.add(
                 ChargeBook.Receipt(
-                    address: address, until: now + lasting, hasToken: hasToken, isGuess: isGuess, payer: payer),
+                    address: address, until: now + lasting, hasToken: hasToken, pace: pace, isGuess: isGuess,
+                    payer: payer),
                 for: key)
             return nil
         }
@@ -142,7 +148,7 @@ package final class ChargeLedger: Sendable {
     @discardableResult
     private func giveBack(_ item: ChargedItem, _ key: Digest, _ state: inout State) -> ChargeBook.Receipt? {
         guard let receipt = state.books[item]?.remove(key) else { return nil }
-        if receipt.hasToken { buckets(for: item).giveBack(receipt.address) }
+        if receipt.hasToken { buckets(for: item, receipt.pace).giveBack(receipt.address) }
         if receipt.isGuess { wrongTokens.giveBack(receipt.address) }
         return receipt
     }
@@ -196,7 +202,12 @@ package final class ChargeLedger: Sendable {
         }
     }
 
-    private func buckets(for item: ChargedItem) -> TokenBuckets { item == .handoff ? callbacks : logins }
+    private func buckets(for item: ChargedItem, _ pace: ChargePace) -> TokenBuckets {
+        switch pace {
+        case .imports: imports
+        case .logins: item == .handoff ? callbacks : logins
+        }
+    }
 }
 
 /// The present charges for one kind of item, for example for pending logins.
@@ -212,6 +223,8 @@ struct ChargeBook {
         let until: Duration
         /// Whether the charge took a token from the buckets.
         var hasToken = false
+        /// The limit of the buckets that the charge took its token from.
+        var pace = ChargePace.logins
         /// Whether the item was also charged as a wrong token, because the app's state key may be a guess.
         var isGuess = false
         /// The login or exchange whose charge includes this item; nil if the item took a token from the buckets itself.

@@ -4,6 +4,10 @@ package struct ChargeLimits: Sendable {
     ///
     /// Hosted callbacks have the same limit, but are counted separately.
     package var loginsPerMinute: Int
+    /// The number of imports that one address may begin in a minute, for clients with `per_minute`; 0 if every client lacks it.
+    ///
+    /// Many phones of one school or mobile network may share an address, and move in one hour.
+    package var importsPerMinute = 0
     /// The number of unknown secrets that one address may present in a minute.
     package var wrongTokensPerMinute: Int
     /// The largest number of pending logins of all addresses together.

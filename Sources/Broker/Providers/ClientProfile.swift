@@ -29,6 +29,8 @@ package struct ClientProfile: Sendable {
     package var importTokens: Bool
     /// The time when imports end; nil if imports are always accepted (Clover, Clever).
     package var importsUntil: WallTime?
+    /// The number of imports that one address may begin in a minute (`import_tokens.per_minute`); nil for the limit of logins.
+    package var importsPerMinute: Int?
     /// The setting `move_in`; nil if the client lacks an old system.
     package var moveIn: MoveInPolicy?
     /// Whether every callback, including errors, has to contain the exact issuer in `iss`.

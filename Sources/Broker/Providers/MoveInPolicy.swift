@@ -6,10 +6,13 @@ package struct MoveInPolicy: Sendable, Equatable {
     package var until: WallTime
     /// Whether the old system may name the user of a session that lacks a refresh token (`subject: believed`).
     package var isBelieved: Bool
+    /// The number of moves that one address may begin in a minute; nil for the limit of logins.
+    package var perMinute: Int?
 
-    package init(until: WallTime, cookie: String? = nil, isBelieved: Bool = false) {
+    package init(until: WallTime, cookie: String? = nil, isBelieved: Bool = false, perMinute: Int? = nil) {
         self.until = until
         self.cookie = cookie
         self.isBelieved = isBelieved
+        self.perMinute = perMinute
     }
 }

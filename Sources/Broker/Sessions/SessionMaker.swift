@@ -5,11 +5,12 @@ struct SessionMaker: Sendable {
     /// Returns the new session with its row and its opened facts.
     ///
     /// The session token's digest is the row's key; the token itself is stored nowhere. `tokens` is nil for a session from an
-    /// id_token. `old` is for a session that is moved from an old system.
+    /// id_token. `old` is for a session that is moved from an old system. With `isImport`, the first use of the session is recorded
+    /// in any case (`SessionRow.isUnused`).
     func make(
         tokenDigest: Digest, tokens: TokenSet?, identity: ProviderIdentity, profile: ProviderProfile,
         client: ClientProfile,
-        device: String?, thumbprint: Digest?, old: OldTimes? = nil, now: WallTime
+        device: String?, thumbprint: Digest?, isImport: Bool = false, old: OldTimes? = nil, now: WallTime
     ) throws(VaultFailure) -> LiveSession {
         let vault = context.vault
         let lifetimes = old?.bounding(client.lifetimes, from: now) ?? client.lifetimes
@@ -29,7 +30,8 @@ struct SessionMaker: Sendable {
                 .subjectAndClient, [profile.name.text, client.name.text, identity.subject]),
             sid: identity.sid.map { vault.index(.sid, [profile.issuer, $0]) },
             provider: vault.index(.provider, [profile.name.text]),
-            client: vault.index(.client, [profile.name.text, client.name.text]), createdAt: now, lastUsedAt: now,
+            client: vault.index(.client, [profile.name.text, client.name.text]), createdAt: now,
+            lastUsedAt: isImport ? SessionRow.unusedSince(now, lifetimes) : now,
             idleExpiresAt: SessionLimits.idleEnd(usedAt: now, created: now, lifetimes),
             expiresAt: SessionLimits.end(created: now, lifetimes, tokens: tokens, refreshable: refreshable),
             tokenExpiresAt: tokens?.expiresAt, refreshable: refreshable,

@@ -17,6 +17,7 @@ package struct SessionRow: Sendable, Equatable {
     /// Index digest of (provider, client).
     package var client: Digest
     package var createdAt: WallTime
+    /// The last use that was written; before the creation for an imported session that is unused (`isUnused`).
     package var lastUsedAt: WallTime
     package var idleExpiresAt: WallTime
     package var expiresAt: WallTime
@@ -86,6 +87,20 @@ package struct SessionRow: Sendable, Equatable {
         row.facts = Sealed(keyID: "", envelope: [])
         return row
     }
+
+    /// Returns the last use of a session that is imported at `now`.
+    ///
+    /// A use is written only if enough time has passed since the last written one. The result is so early that the first use is
+    /// written in any case.
+    static func unusedSince(_ now: WallTime, _ lifetimes: SessionLifetimes) -> WallTime {
+        now.advanced(by: .zero - SessionLimits.slideInterval(idle: lifetimes.idle))
+    }
+
+    /// Whether the session was imported, and still waits for its first use.
+    var isUnused: Bool { lastUsedAt < createdAt }
+
+    /// The last use as the session's owner may see it.
+    var shownLastUse: WallTime { max(lastUsedAt, createdAt) }
 
     /// The time at which the session lapses if it is not used again.
     var lapsesAt: WallTime { min(idleExpiresAt, expiresAt) }

@@ -35,7 +35,7 @@ extension SessionView {
         self.init(
             handle: row.handle, provider: facts.provider, client: facts.client, subject: facts.subject,
             identity: facts.identity, unverified: facts.unverified, scope: facts.scope,
-            createdAt: facts.oldCreatedAt ?? row.createdAt, lastUsedAt: row.lastUsedAt,
+            createdAt: facts.oldCreatedAt ?? row.createdAt, lastUsedAt: row.shownLastUse,
             idleExpiresAt: min(row.idleExpiresAt, row.expiresAt), expiresAt: row.expiresAt,
             tokensExpireAt: row.tokenExpiresAt, refreshable: row.refreshable, device: facts.device,
             signIn: facts.signIn, binding: binding, child: facts.child, version: row.version)

@@ -31,25 +31,49 @@ struct ExchangeReplay: Sendable {
         }
     }
 
-    /// Derives the session token again from the row's salt and the starter's proof.
+    /// Returns the exchange's session, if it is alive.
     ///
-    /// The answer is repeated only if the derived token opens the exchange's session and that session is alive.
+    /// A forward of the same client that presents this session gets it at any time. Otherwise, the session token is derived again from the row's
+    /// salt and the starter's proof, and the answer is repeated only if the derived token opens the session.
+    ///
+    /// An import is repeated until its session is used for the first time, because an app may lose the answer, and start again
+    /// the next day.
     private func session(
         _ digest: Digest, _ plan: ExchangePlan, _ row: ExchangeRow
     ) async throws(BrokerProblem) -> SignedIn {
+        if let token = plan.presentedSession, plan.presentsSession(of: row, context) {
+            // Another client may send its token in another way. A page could then read the token of an HttpOnly cookie.
+            return try await signedIn(digest, token, plan) { live in
+                live.facts.client == plan.client.name && live.facts.provider == plan.provider.profile.name
+            }
+        }
         guard let proof = plan.proof else { throw BrokerProblem(.codeAlreadyUsed) }
-        if context.clock.now().since(row.createdAt) > context.settings.replayWindow {
-            throw context.may(.refuse) ? BrokerProblem(.codeAlreadyUsed) : .clockDoubted
+        let isLate = context.clock.now().since(row.createdAt) > context.settings.replayWindow
+        if isLate {
+            guard context.may(.refuse) else { throw .clockDoubted }
+            guard plan.isImport else { throw BrokerProblem(.codeAlreadyUsed) }
+            // A use is in this process's cache before it is in the store. Another process's use is only in the store.
+            let cached = context.cache.lookUp(digest, at: context.clock.monotonic()).session
+            if let cached, !cached.row.isUnused { throw BrokerProblem(.codeAlreadyUsed) }
+            context.cache.remove([digest])
         }
         let token: Secret
         do throws(VaultFailure) {
             token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)
         } catch { throw BrokerProblem(error) }
         guard context.vault.digest(token) == digest else { throw BrokerProblem(.codeAlreadyUsed) }
+        return try await signedIn(digest, token, plan) { live in !isLate || live.row.isUnused }
+    }
+
+    /// Returns the live session of a token digest, if `admits` is true for it.
+    ///
+    /// For a bound session, the forward has to prove the session's key.
+    private func signedIn(
+        _ digest: Digest, _ token: Secret, _ plan: ExchangePlan, admits: (LiveSession) -> Bool
+    ) async throws(BrokerProblem) -> SignedIn {
         do throws(BrokerProblem) {
             let live = try await ResumeSession(context: context).resume(digest)
-            // For a bound session, the answer is repeated only if the forward proves the session's key.
-            guard live.facts.thumbprint == nil || live.facts.thumbprint == plan.binding.thumbprint else {
+            guard admits(live), live.facts.thumbprint == nil || live.facts.thumbprint == plan.binding.thumbprint else {
                 throw BrokerProblem(.codeAlreadyUsed)
             }
             var signedIn = try SignedIn(live, token: token, transport: plan.client.transport, context)

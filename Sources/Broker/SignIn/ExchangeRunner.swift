@@ -26,7 +26,7 @@ struct ExchangeRunner: Sendable {
         try await checkTime(plan.key)
         try await checkRoom(plan)
         let charging = ExchangeCharge(context: context)
-        try await charging.take(plan.key, plan.gate, plan.charge, isLegacy: plan.isLegacy)
+        try await charging.take(plan.key, plan.gate, plan.charge, isLegacy: plan.isLegacy, pace: plan.pace)
         try await prove(&plan)
         complete(&plan)
         let patience = context.clock.monotonic() + context.settings.waiterPatience
@@ -51,7 +51,7 @@ struct ExchangeRunner: Sendable {
             case .gateClosed: throw try await closedGate(plan)
             case .existing(let found):
                 let existing = try await deciding(found)
-                guard plan.isFree(existing) || isSameStarter(plan, existing) else {
+                guard plan.isFree(existing) || mayRepeat(plan, existing) else {
                     throw BrokerProblem(.codeAlreadyUsed)
                 }
                 if existing.outcome != .calling {
@@ -141,7 +141,7 @@ struct ExchangeRunner: Sendable {
 
     private func marks(_ plan: ExchangePlan) -> ImportMarks {
         ImportMarks(
-            keptUntil: context.clock.now().advanced(by: ImportMarks.period),
+            keptUntil: ImportMarks.end(of: plan.client, claimedAt: context.clock.now()),
             mostCalls: plan.isLegacy ? ImportMarks.anyNumber : ImportMarks.maximumCalls)
     }
 
@@ -155,7 +155,7 @@ struct ExchangeRunner: Sendable {
         case .claimed:
             guard let found = try await standing(plan.key) else { break }
             let standing = try await deciding(found)
-            if !plan.isFree(standing), !isSameStarter(plan, standing) { throw BrokerProblem(.codeAlreadyUsed) }
+            if !plan.isFree(standing), !mayRepeat(plan, standing) { throw BrokerProblem(.codeAlreadyUsed) }
         case .observed: if try await standing(plan.key) != nil { plan.binding = .none }
         }
         let proved = try await SignInProof(context: context).prove(
@@ -193,6 +193,11 @@ struct ExchangeRunner: Sendable {
         guard let secret = plan.starterSecret ?? plan.proof else { return nil }
         guard let thumbprint = plan.binding.thumbprint else { return context.vault.digest(secret) }
         return context.vault.digest(thumbprint.bytes + secret.bytes())
+    }
+
+    /// Whether the outcome may be repeated to a forward: to that of the starter, or of the app that holds the import's session.
+    private func mayRepeat(_ plan: ExchangePlan, _ row: ExchangeRow) -> Bool {
+        plan.presentsSession(of: row, context) || isSameStarter(plan, row)
     }
 
     private func isSameStarter(_ plan: ExchangePlan, _ row: ExchangeRow) -> Bool {
@@ -299,6 +304,21 @@ struct ExchangePlan: Sendable {
     /// Whether the exchange begins with a question to the old system.
     var isLegacy: Bool { if case .legacy = call { true } else { false } }
 
+    /// The limit of the exchanges that an address may begin in a minute.
+    var pace: ChargePace {
+        switch way {
+        case .tokens: client.importsPerMinute == nil ? .logins : .imports
+        case .legacy, .cookie: client.moveIn?.perMinute == nil ? .logins : .imports
+        case nil: .logins
+        }
+    }
+
+    /// Whether the request of an import presents the very session that the import has made.
+    func presentsSession(of row: ExchangeRow, _ context: BrokerContext) -> Bool {
+        guard isImport, case .session(let digest) = row.outcome, let presentedSession else { return false }
+        return context.vault.digest(presentedSession) == digest
+    }
+
     /// Whether any caller that has the app's token may claim the exchange, or wait for its claim, or get its refusal.
     ///
     /// This is the case until an import has a session or a kept pair.
@@ -361,7 +381,7 @@ struct ExchangeCharge: Sendable {
     /// A legacy token that is a guess costs the old system a question. So an address that presented too many of them is refused
     /// before a row is made.
     func take(
-        _ key: Digest, _ gate: ExchangeGate, _ charge: Charge, isLegacy: Bool = false
+        _ key: Digest, _ gate: ExchangeGate, _ charge: Charge, isLegacy: Bool = false, pace: ChargePace = .logins
     ) async throws(BrokerProblem) {
         let paying: Digest?
         switch gate {
@@ -379,7 +399,7 @@ struct ExchangeCharge: Sendable {
         if paying != nil {
             try charge.takeFurtherCall()
         } else {
-            try charge.take(.exchange, for: key, lasting: ChargeLedger.exchangeLifetime)
+            try charge.take(.exchange, for: key, lasting: ChargeLedger.exchangeLifetime, pace: pace)
         }
     }
 

@@ -107,7 +107,8 @@ struct ExchangeSettlement: Sendable {
         let token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)
         let live = try SessionMaker(context: context).make(
             tokenDigest: context.vault.digest(token), tokens: tokens, identity: identity, profile: profile,
-            client: plan.client, device: plan.device, thumbprint: plan.binding.thumbprint, old: plan.old, now: time)
+            client: plan.client, device: plan.device, thumbprint: plan.binding.thumbprint, isImport: plan.isImport,
+            old: plan.old, now: time)
         return (token, live)
     }
 

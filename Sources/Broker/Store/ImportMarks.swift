@@ -24,8 +24,12 @@ package struct ImportMarks: Sendable, Equatable {
         self.firstRefusedAt = firstRefusedAt
     }
 
-    /// The lifetime of an import's row, counted from its last claim.
+    /// The least lifetime of an import's row, counted from its last claim.
     package static let period = Duration.seconds(30 * 86_400)
+    /// The longest lifetime of an import's row.
+    ///
+    /// `check` refuses an end of imports that is further away. A running broker accepts it, because its clock may be wrong.
+    static let longestPeriod = Duration.seconds(367 * 86_400)
     /// The period for a token that the provider has refused or has yet to receive.
     package static let shortPeriod = Duration.seconds(86_400)
     /// The period for which the refusal of a legacy token is repeated from its row.
@@ -40,6 +44,18 @@ package struct ImportMarks: Sendable, Equatable {
     ///
     /// Release 0.1.0 leaves a released row with so many attempts alone.
     package static let attemptsWithPair = 3
+}
+
+extension ImportMarks {
+    /// Returns the end of an import's row: 30 days after its claim, or the end of the client's time for imports if that is later.
+    ///
+    /// A phone that is restored from a backup has its old token again. As long as the phone may post it, the row keeps the token
+    /// from the provider, which would end the living session.
+    static func end(of client: ClientProfile, claimedAt now: WallTime) -> WallTime {
+        let least = now.advanced(by: period)
+        let ends = [client.importsUntil, client.moveIn?.until].compactMap { $0 }
+        return min(ends.reduce(least, max), now.advanced(by: longestPeriod))
+    }
 }
 
 /// The verdict on a claim of an import whose row exists.

@@ -42,7 +42,7 @@ extension ExportedSession {
             tokenDigest: row.tokenDigest, handle: row.handle, provider: facts.provider, client: facts.client,
             subject: facts.subject, identity: facts.identity, scope: facts.scope, refreshToken: set?.refreshToken,
             accessToken: isUsable ? set?.accessToken : nil, accessExpiresAt: isUsable ? set?.expiresAt : nil,
-            thumbprint: facts.thumbprint, sid: sid, createdAt: row.createdAt, lastUsedAt: row.lastUsedAt,
+            thumbprint: facts.thumbprint, sid: sid, createdAt: row.createdAt, lastUsedAt: row.shownLastUse,
             idleExpiresAt: row.idleExpiresAt, expiresAt: row.expiresAt, signIn: facts.signIn,
             proofKey: set?.key?.pair)
     }

@@ -18,11 +18,13 @@ extension OIDCClient: TokenImporting {
         let client = try engine.client(context.client, showing: tokens.certificate)
         let identity: ProviderIdentity
         if let idToken = tokens.idToken {
-            // The `iat` may be the sign-in's, because some servers return the first id_token again.
+            // The `iat` may be the sign-in's, because some servers return the first id_token again. Other servers answer a
+            // repeated refresh with the first access token and a new id_token, so `at_hash` is wrong. The check is optional
+            // for an id_token of the token endpoint (OpenID Connect Core section 3.1.3.6), and the import would be lost.
             let claims = try await engine.verifiedIDToken(
                 idToken, client: client,
                 IDTokenRules.Expectation(
-                    nonce: .none, accessToken: tokens.accessToken, demands: SignInDemands(), isFresh: false))
+                    nonce: .none, accessToken: nil, demands: SignInDemands(), isFresh: false))
             identity = try await OIDCIdentity.make(
                 claims, tokens: tokens, context: context, client: client, engine: engine, by: deadline)
         } else {

@@ -44,7 +44,8 @@ struct ConfigurationDraft {
         guard let server, let store, let keys else { return nil }
         let targets = ConfiguredTargets(upstreams, backends)
         return Configuration(
-            server: server, management: management, store: store, keys: keys, session: session, limits: limits,
+            server: server, management: management, store: store, keys: keys, session: session,
+            limits: limits.joined(providers),
             providers: providers.map(targets.joined), upstreams: upstreams, backends: backends, appLinks: appLinks,
             outbound: outbound, log: log, tracing: tracing, values: values, lines: lines, warnings: warnings)
     }

@@ -1,4 +1,5 @@
 import Broker
+import BrokerHTTP
 import BrokerProviders
 import Testing
 
@@ -40,7 +41,7 @@ struct ImportSettingsTests {
             "{until: \"2027-03-31T18:00Z\"}", "{until: \"2027-03-31T18:00:00+2\"}",
             "{until: \"2027-03-31T18:00:00.Z\"}",
             "{until: \"2027-03-31T18:00:60Z\"}", "{until: \"2027-03-31T18:00:00+24:00\"}",
-            "{until: 2027-03-31, per_minute: 7}", "[2027-03-31]", "yes",
+            "{until: 2027-03-31, per_hour: 7}", "[2027-03-31]", "yes",
         ])
     func malformed(_ setting: String) {
         let errors = errors(text(setting))
@@ -88,6 +89,22 @@ struct ImportSettingsTests {
     func fapi2() {
         let text = text(good, auth: "profile: fapi2\n        private_key: {file: service-key.pem}")
         #expect(errors(text).count { $0.path == Self.path } == 1)
+    }
+
+    @Test("`per_minute` of imports and moves → read for the client; the largest value is the limit of an address")
+    func paces() throws {
+        let file = text(
+            "{until: 2027-03-31, per_minute: 600}",
+            "move_in: {from: {url: https://old.example.com/claim, credential: {env: EXAMPLE_CLIENT_SECRET}}, until: 2027-03-31, per_minute: 900}"
+        )
+        let configuration = try Configuration.load(text: file, sources: ConfigurationFixture.sources)
+        let profile = try #require(configuration.providers.first?.clients.first?.settings.profile)
+        #expect(profile.importsPerMinute == 600 && profile.moveIn?.perMinute == 900)
+        #expect(configuration.limits.http.charges.importsPerMinute == 900)
+        for value in ["0", "1000001", "many"] {
+            #expect(
+                errors(text("{until: 2027-03-31, per_minute: \(value)}")).map(\.path) == [Self.path + ".per_minute"])
+        }
     }
 
     @Test("`trusted_audiences` with `import_tokens` → accepted, like with `native_code`")

@@ -204,7 +204,10 @@ same "$(json .tokens.expires_at)" "$(json .expires_at)" "session from an importe
 handle=$(json .handle)
 import ios "$TOKEN" "$secret"
 expect_json .handle "$handle" "import of a Clever token, repeated with the same login_token → the same session"
+phone=$JAR
+device another-phone
 import ios "$TOKEN" "$(random_token)"
+JAR=$phone
 expect_problem 409 code_already_used "import of a Clever token that was already imported with another login_token"
 get /v1/relay/clever-api/v3.0/me
 expect_status 200 "relay call of a session from an imported access token → 200"

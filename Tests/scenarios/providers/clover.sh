@@ -81,7 +81,11 @@ post /v1/sessions "$import,\"login_token\":\"$secret\"}"
 expect_json .handle "$handle" "import of Clover tokens, repeated with the same login_token → the same session"
 same 3 "$(calls clover/refresh)" "import of Clover tokens, repeated with the same login_token → still three refresh calls"
 post /v1/sessions "$import,\"login_token\":\"$(random_token)\"}"
+expect_json .handle "$handle" "import of Clover tokens, repeated with another login_token and with the cookie of its session → the same session"
+device another-phone
+post /v1/sessions "$import,\"login_token\":\"$(random_token)\"}"
 expect_problem 409 code_already_used "import of Clover tokens that were already imported with another login_token"
+device d-phone
 post /v1/sessions "${import/\"ios\"/\"web\"}}"
 expect_problem 409 code_already_used "import of Clover tokens that were already imported, by a client whose configuration lacks import_tokens"
 import="${import/\"rt-/\"rt-other-}"
@@ -163,7 +167,10 @@ same '["client_id","code","code_verifier"]' "$(jq -c '.[1].body | fromjson | key
 migrate "$legacy" "$merchant" "$secret"
 expect_json .handle "$handle" "migration repeated with the same login_token → the same session"
 same 1 "$(calls clover/migrate)" "migration repeated with the same login_token → no further migrate call"
+phone=$JAR
+device another-phone
 migrate "$legacy" "$merchant" "$(random_token)"
+JAR=$phone
 expect_problem 409 code_already_used "migration of a legacy token that was already migrated with another login_token"
 request POST /v1/session/refresh
 expect_status 200 "refresh of a session from a migrated legacy token → 200"

@@ -406,7 +406,7 @@ def of_toolkit(case, name, kind, grace):
     server = oauth_toolkit.OAuthToolkit(case, grace)
     whole(Stage(case, Provider(
         name, kind, server.issuer, lambda user: oauth_toolkit.Browser(server, user), oauth_toolkit.USERS,
-        endpoints={"revocation": f"{server.issuer}/revoke_token/"}, second="502 identity_rejected")))
+        endpoints={"revocation": f"{server.issuer}/revoke_token/"})))
 
 
 def toolkit_ends(case):

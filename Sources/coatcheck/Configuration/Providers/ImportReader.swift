@@ -35,11 +35,12 @@ struct ImportReader {
             profile.importTokens = section.flag(Self.key, default: false)
             return
         }
-        let (until, isConfidential) = window(of: section.section(Self.key))
+        let (until, isConfidential, perMinute) = window(of: section.section(Self.key))
         // The rules of the FAPI profile refuse the key itself.
         guard wire.profile == nil else { return }
         profile.importTokens = true
         profile.importsUntil = until
+        profile.importsPerMinute = perMinute
         guard !isEndless else { return }
         if wire.refresh == .none {
             section.report(Self.key, "is for clients with refresh tokens")
@@ -51,10 +52,10 @@ struct ImportReader {
         check(authentication, isConfidential)
     }
 
-    /// Reads the mapping: the end of the time for imports, and whether the client may be confidential.
-    private func window(of window: ConfigSection) -> (until: WallTime?, isConfidential: Bool) {
+    /// Reads the mapping: the end of the time for imports, whether the client may be confidential, and the limit of an address.
+    private func window(of window: ConfigSection) -> (until: WallTime?, isConfidential: Bool, perMinute: Int?) {
         if !window.context.isCataloguing { window.require("until") }
-        return (window.moment("until"), window.flag("confidential", default: false))
+        return (window.moment("until"), window.flag("confidential", default: false), window.perMinute())
     }
 
     /// Reports a client with a secret or a key.
@@ -82,6 +83,12 @@ struct ImportReader {
 }
 
 extension ConfigSection {
+    /// Reads `per_minute`, the number of imports or moves that one address may begin in a minute; nil if the key is missing.
+    func perMinute() -> Int? {
+        let value = integer("per_minute", default: 0, in: 1...1_000_000)
+        return value == 0 ? nil : value
+    }
+
     /// Reads a moment: a date, which means the end of that day in UTC, or an instant of RFC 3339.
     func moment(_ key: String) -> WallTime? {
         guard let text = text(key, limit: 64) else { return nil }

@@ -25,7 +25,7 @@ struct MoveInReader {
             if move.has("from") { for key in ["url", "credential"] { from.require(key) } }
         }
         let (until, subject) = (move.moment("until"), move.choice("subject", as: Subject.self) ?? .confirmed)
-        let cookie = cookie(move)
+        let (cookie, perMinute) = (cookie(move), move.perMinute())
         let url = from.endpoint("url", withQuery: true)
         let credential = from.secret("credential")
         let trust = TLSReader.trust(from)
@@ -39,7 +39,8 @@ struct MoveInReader {
                 "is `believed`: for a session that lacks a refresh token, the old system can name any user")
         }
         guard let until, let url, let credential else { return nil }
-        profile.moveIn = MoveInPolicy(until: until, cookie: cookie, isBelieved: subject == .believed)
+        profile.moveIn = MoveInPolicy(
+            until: until, cookie: cookie, isBelieved: subject == .believed, perMinute: perMinute)
         return OldSystemSettings(url: url, credential: credential, trust: trust, isInternal: isInternal)
     }
 

@@ -1,10 +1,11 @@
 import Broker
 import BrokerHTTP
+import BrokerProviders
 import BrokerWire
 
 /// The limits on a single caller (`limits`), as settings of the modules `BrokerHTTP` and `Broker`.
 struct LimitSettings: Sendable {
-    let http: HTTPLimits
+    private(set) var http: HTTPLimits
     let broker: BrokerSettings
 
     init(_ section: ConfigSection) {
@@ -37,5 +38,18 @@ struct LimitSettings: Sendable {
         }
         self.http = http
         self.broker = broker
+    }
+}
+
+extension LimitSettings {
+    /// Returns the limits with the largest `per_minute` of the clients' `import_tokens` and `move_in`.
+    ///
+    /// Clients with a smaller value get the same limit, because the broker counts by address only.
+    func joined(_ providers: [ProviderSection]) -> LimitSettings {
+        var joined = self
+        let profiles = providers.flatMap(\.clients).map(\.settings.profile)
+        let paces = profiles.flatMap { [$0.importsPerMinute, $0.moveIn?.perMinute] }.compactMap { $0 }
+        joined.http.charges.importsPerMinute = paces.max() ?? 0
+        return joined
     }
 }

@@ -72,7 +72,7 @@ package struct RefreshTokens: Sendable {
             return try await caller.token()
         }
         let standing = try await caller(holder, .expiring).token()
-        guard standing.version != refused.version else {
+        guard standing.version > refused.version else {
             throw BrokerProblem(
                 .notRefreshable,
                 privateDetail:

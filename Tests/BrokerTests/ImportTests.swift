@@ -507,6 +507,23 @@ import Testing
         #expect(calls(broker) == 2)
     }
 
+    @Test("A post presents the session of its token, but names another client → `code_already_used`")
+    func presentedByAnotherClient() async throws {
+        let clients = ["ios", "android"].map { name in
+            ClientProfile(
+                name: ClientName(unchecked: name), redirectURIs: RedirectURI(TestBroker.redirect).map { [$0] } ?? [],
+                importTokens: true)
+        }
+        let broker = try TestBroker(clients: clients)
+        let first = try await broker.forward(input { $0.loginToken = nil })
+        let other = input {
+            ($0.loginToken, $0.presentedSession) = (nil, first.token)
+            $0.client = ClientName(unchecked: "android")
+        }
+        #expect(await problem { try await broker.forward(other) }?.code == .codeAlreadyUsed)
+        #expect(calls(broker) == 1)
+    }
+
     @Test(
         "A client's time for imports is longer than 30 days → a moved token stays away from the provider until its end",
         arguments: [100, 1000])

@@ -388,17 +388,3 @@ struct ExchangeSettlement: Sendable {
             tokens: try context.vault.seal(stored.record, as: .tokens, row: owner), createdAt: now, nextAttemptAt: due)
     }
 }
-
-extension BrokerProblem {
-    /// Creates the problem for an error that a write has thrown.
-    ///
-    /// The error is a failure of the store or of the vault, or already a problem.
-    init(storing error: any Error) {
-        switch error {
-        case let problem as BrokerProblem: self = problem
-        case let failure as StoreFailure: self.init(failure)
-        case let failure as VaultFailure: self.init(failure)
-        default: self.init(.internalError)
-        }
-    }
-}

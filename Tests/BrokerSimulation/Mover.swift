@@ -2,7 +2,7 @@ import Broker
 
 /// An app that brings its present session to the broker, as a refresh token or as the token of its session at the old system.
 final class Mover: @unchecked Sendable {
-    /// The last thing that the app is told.
+    /// The broker's last answer to the app.
     enum End {
         case moved, refused, alreadyUsed
         /// The time of `until` is over, so the app keeps its old session.

@@ -83,9 +83,9 @@ package final class ChargeLedger: Sendable {
     ///
     /// Returns nil on success. If the address has reached a limit, returns how long it has to wait.
     ///
-    /// `pace` is the limit for items that take a token. An item that is already charged costs nothing more. If `payer` names a login or exchange, the new item takes no token
-    /// from the buckets, because the charge for `payer` includes it. The item then only counts towards the address's share of
-    /// pending items.
+    /// An item that is already charged costs nothing more. If `payer` names a login or exchange, the new item takes no token from
+    /// the buckets, because the charge for `payer` includes it. The item then only counts towards the address's share of pending
+    /// items. `pace` is the limit for items that take a token.
     func take(
         _ item: ChargedItem, _ key: Digest, from address: IPAddress, lasting: Duration, payer: Digest?, isGuess: Bool,
         pace: ChargePace = .logins

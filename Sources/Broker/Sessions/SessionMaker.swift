@@ -5,7 +5,7 @@ struct SessionMaker: Sendable {
     /// Returns the new session with its row and its opened facts.
     ///
     /// The session token's digest is the row's key; the token itself is stored nowhere. `tokens` is nil for a session from an
-    /// id_token. `old` is for a session that is moved from an old system. With `isImport`, the first use of the session is recorded
+    /// id_token. `old` is for a session that is moved from an old system. With `isImport`, the first use of the session is written
     /// in any case (`SessionRow.isUnused`).
     func make(
         tokenDigest: Digest, tokens: TokenSet?, identity: ProviderIdentity, profile: ProviderProfile,

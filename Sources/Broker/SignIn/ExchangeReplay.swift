@@ -33,49 +33,54 @@ struct ExchangeReplay: Sendable {
 
     /// Returns the exchange's session, if it is alive.
     ///
-    /// A forward of the same client that presents this session gets it at any time. Otherwise, the session token is derived again from the row's
-    /// salt and the starter's proof, and the answer is repeated only if the derived token opens the session.
+    /// A forward that presents this session gets it at any time. For other forwards, the session token is derived again from the
+    /// row's salt and the starter's proof. The answer is repeated only if this token opens the session.
     ///
-    /// An import is repeated until its session is used for the first time, because an app may lose the answer, and start again
-    /// the next day.
+    /// An app may lose the answer to an import, and start again the next day. So an import is repeated until the first use of its
+    /// session.
     private func session(
         _ digest: Digest, _ plan: ExchangePlan, _ row: ExchangeRow
     ) async throws(BrokerProblem) -> SignedIn {
         if let token = plan.presentedSession, plan.presentsSession(of: row, context) {
-            // Another client may send its token in another way. A page could then read the token of an HttpOnly cookie.
-            return try await signedIn(digest, token, plan) { live in
-                live.facts.client == plan.client.name && live.facts.provider == plan.provider.profile.name
-            }
+            return try await signedIn(digest, token, plan)
         }
         guard let proof = plan.proof else { throw BrokerProblem(.codeAlreadyUsed) }
         let isLate = context.clock.now().since(row.createdAt) > context.settings.replayWindow
         if isLate {
             guard context.may(.refuse) else { throw .clockDoubted }
-            guard plan.isImport else { throw BrokerProblem(.codeAlreadyUsed) }
-            // A use is in this process's cache before it is in the store. Another process's use is only in the store.
-            let cached = context.cache.lookUp(digest, at: context.clock.monotonic()).session
-            if let cached, !cached.row.isUnused { throw BrokerProblem(.codeAlreadyUsed) }
-            context.cache.remove([digest])
+            guard plan.isImport, try await isUnused(digest) else { throw BrokerProblem(.codeAlreadyUsed) }
         }
         let token: Secret
         do throws(VaultFailure) {
             token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)
         } catch { throw BrokerProblem(error) }
         guard context.vault.digest(token) == digest else { throw BrokerProblem(.codeAlreadyUsed) }
-        return try await signedIn(digest, token, plan) { live in !isLate || live.row.isUnused }
+        return try await signedIn(digest, token, plan)
     }
 
-    /// Returns the live session of a token digest, if `admits` is true for it.
+    /// Returns whether an import's session still waits for its first use.
     ///
-    /// For a bound session, the forward has to prove the session's key.
+    /// A use is in this process's cache before it is in the store. Another process's use is only in the store.
+    private func isUnused(_ digest: Digest) async throws(BrokerProblem) -> Bool {
+        let cached = context.cache.lookUp(digest, at: context.clock.monotonic()).session
+        if let cached, !cached.row.isUnused { return false }
+        do throws(StoreFailure) {
+            return try await context.store.session(tokenDigest: digest)?.isUnused ?? false
+        } catch { throw BrokerProblem(error) }
+    }
+
+    /// Returns the live session of a token digest.
+    ///
+    /// For a bound session, the forward has to prove the session's key. An import has to name the session's client. Another
+    /// client may send its token in another way, and a page could then read the token of an HttpOnly cookie.
     private func signedIn(
-        _ digest: Digest, _ token: Secret, _ plan: ExchangePlan, admits: (LiveSession) -> Bool
+        _ digest: Digest, _ token: Secret, _ plan: ExchangePlan
     ) async throws(BrokerProblem) -> SignedIn {
         do throws(BrokerProblem) {
             let live = try await ResumeSession(context: context).resume(digest)
-            guard admits(live), live.facts.thumbprint == nil || live.facts.thumbprint == plan.binding.thumbprint else {
-                throw BrokerProblem(.codeAlreadyUsed)
-            }
+            guard !plan.isImport || live.facts.client == plan.client.name,
+                live.facts.thumbprint == nil || live.facts.thumbprint == plan.binding.thumbprint
+            else { throw BrokerProblem(.codeAlreadyUsed) }
             var signedIn = try SignedIn(live, token: token, transport: plan.client.transport, context)
             signedIn.isRepeat = true
             return signedIn

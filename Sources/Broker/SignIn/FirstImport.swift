@@ -1,7 +1,7 @@
 /// Makes an import with an operator's own tokens, to show that a client's settings are right.
 ///
-/// The import ends before its session is made. If the provider grants it, the store has a record of the client's first granted import, so a later
-/// `invalid_grant` proves that a token is dead (decision 102).
+/// The import ends before its session is made. If the provider grants it, the broker records the client's first granted import.
+/// A later `invalid_grant` then proves that a token is dead (decision 102).
 package struct FirstImport: Sendable {
     private let context: BrokerContext
 

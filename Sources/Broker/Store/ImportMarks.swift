@@ -26,10 +26,10 @@ package struct ImportMarks: Sendable, Equatable {
 
     /// The least lifetime of an import's row, counted from its last claim.
     package static let period = Duration.seconds(30 * 86_400)
-    /// The longest lifetime of an import's row.
+    /// The longest lifetime of an import's row: a year, with room for a leap day and the last day.
     ///
     /// `check` refuses an end of imports that is further away. A running broker accepts it, because its clock may be wrong.
-    static let longestPeriod = Duration.seconds(367 * 86_400)
+    package static let longestPeriod = Duration.seconds(367 * 86_400)
     /// The period for a token that the provider has refused or has yet to receive.
     package static let shortPeriod = Duration.seconds(86_400)
     /// The period for which the refusal of a legacy token is repeated from its row.

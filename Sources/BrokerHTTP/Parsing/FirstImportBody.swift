@@ -2,8 +2,8 @@ package import Broker
 
 /// Reads the tokens of a first import, from a request or from the file of `coatcheck check --import`.
 ///
-/// The form is that of `POST /v1/sessions`, so an app's mark can be used unchanged. `login_token` and `device` are ignored, because
-/// the import ends before its session is made.
+/// The form is that of `POST /v1/sessions`, so an app's mark can be used unchanged. `login_token` and `device` are ignored,
+/// because the import ends before its session is made.
 package enum FirstImportBody {
     /// Parses a body; throws `invalid_request`, which names every faulty member.
     package static func read(_ bytes: [UInt8], maximumBytes: Int = 65_536) throws(BrokerProblem) -> FirstImport.Order {

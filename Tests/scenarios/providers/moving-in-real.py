@@ -62,9 +62,6 @@ class Provider:
     refused: str = "invalid_grant"
     # The result of the broker's revocation with a public client.
     revocation: str = "done"
-    # The answer to a post whose token the provider grants a second time. Django OAuth Toolkit then returns the stored access
-    # token with a new id_token, whose `at_hash` is of another access token, so the broker refuses the user.
-    second: str = "201"
     # Whether a user's second token within one second is a 500. So after a sign-in, the next second has to come.
     one_a_second: bool = False
     # The number of users whose rounds run at the same time.
@@ -231,7 +228,7 @@ def lost(stage):
     phone = stage.phone(provider.users[0])
     stage.acts[phone.token] = lambda taken, forward: (forward(), None)[1]
     told = phone.move().told
-    expected = provider.second if provider.kind in (STAYS, GRACE) else "409 login_required refresh_lost"
+    expected = "201" if provider.kind in (STAYS, GRACE) else "409 login_required refresh_lost"
     case.same((expected, 2), (told, len(stage.gate.refreshes(phone.token))), f"{provider.name}: the answer to the import is lost → two provider calls, and {expected}")
 
 
@@ -287,9 +284,8 @@ def both(stage, user, order):
     found = Round(phone, answer.told, sdk, sum(taken.status != 500 for taken in stage.gate.refreshes(phone.token)))
     if answer.status == 201:
         found.session = phone.refresh()
-    # If both were granted, a refresh by the SDK would end the session at some providers. The app has erased these tokens. After
-    # a 502 the broker revokes the granted tokens, so the SDK's token may be dead.
-    if sdk == "granted" and answer.status != 502 and not (stage.provider.kind == ENDS and answer.status == 201):
+    # If both were granted, a refresh by the SDK would end the session at some providers. The app has erased these tokens.
+    if sdk == "granted" and not (stage.provider.kind == ENDS and answer.status == 201):
         found.newer = insisting(phone.sdk.refresh)
     return found
 
@@ -297,9 +293,8 @@ def both(stage, user, order):
 def allowed(provider, order):
     """The results that are right in an order."""
     both_live, refused = {("201", "granted", "200", "granted")}, provider.refused
-    second = {(provider.second, "granted", None, None)} if provider.second != "201" else both_live
     if provider.kind in (STAYS, GRACE):
-        return {"the SDK first": second, "the broker first": both_live}.get(order) or both_live | second
+        return both_live
     if provider.kind == ROTATES:
         found = {"the SDK first": {(REVOKED, "granted", None, "granted")}, "the broker first": {("201", refused, "200", None)}}
     else:
@@ -307,7 +302,7 @@ def allowed(provider, order):
             "the SDK first": {(REVOKED, "granted", None, refused)},
             "the broker first": {("201", refused, ENDED, None)}}
         # Two refreshes within a moment may both be granted.
-        both_live = {("201", "granted", "200", None)} | (second - both_live)
+        both_live = {("201", "granted", "200", None)}
     return found.get(order) or both_live.union(*found.values())
 
 

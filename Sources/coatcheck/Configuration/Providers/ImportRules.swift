@@ -3,9 +3,6 @@ import BrokerProviders
 
 /// Warns of imports and moves that are accepted for more than a year.
 enum ImportRules {
-    /// The longest time that an import may be accepted for, with room for a leap year and the last day.
-    private static let longest = Duration.seconds(367 * 86_400)
-
     /// Returns a problem for each client whose imports end more than a year from now.
     ///
     /// `check` refuses such a file. A running broker only logs the problem, because its clock may be wrong (decision 48).
@@ -16,7 +13,7 @@ enum ImportRules {
             let profile = client.settings.profile
             let ends = [("import_tokens", profile.importsUntil), ("move_in", profile.moveIn?.until)]
             return ends.compactMap { key, until -> ConfigProblem? in
-                guard let until, until.since(now) > longest else { return nil }
+                guard let until, until.since(now) > ImportMarks.longestPeriod else { return nil }
                 let path = "\(client.location.path).\(key).until"
                 return ConfigProblem(
                     line: lines.line(of: path), path: path, message: "is more than a year away", severity: severity)

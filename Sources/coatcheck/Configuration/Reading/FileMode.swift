@@ -2,10 +2,10 @@ import Glibc
 
 /// The mode of a file with a secret.
 enum FileMode {
-    /// Returns whether the file's mode gives rights to too many users. This is so in three cases:
-    /// - Users other than the owner and the file's group have any right.
-    /// - The file's group may write or execute the file.
-    /// - The file's group may read the file, and this process does not belong to that group.
+    /// Returns whether the file's mode gives rights to too many users.
+    ///
+    /// The file's group may read the file if this process belongs to this group. Every other right of the group or of other users
+    /// is too much.
     ///
     /// For a link, its target is checked. A mounted Kubernetes Secret consists of links to root's files with mode 0440 and the
     /// pod's group.

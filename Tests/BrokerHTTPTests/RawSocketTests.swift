@@ -106,6 +106,18 @@ struct RawSocketTests {
         }
     }
 
+    @Test("The broker takes an old system's cookie → a field of 24 KiB is read, and a larger one gets 431 (SEC-102)")
+    func largeCookie() async throws {
+        for (bytes, status) in [(24 * 1024 - 20, 200), (24 * 1024 + 1, 431)] {
+            let harness = try HTTPHarness { configuration, _ in configuration.limits.allowOldCookie() }
+            let request = "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: a="
+            let answer = try await harness.live {
+                try await RawClient(port: $0).exchange(request + String(repeating: "a", count: bytes) + "\r\n\r\n")
+            }
+            #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(answer.prefix(200))")
+        }
+    }
+
     @Test("A head has 200,000 tiny fields → 431 or a closed connection, and other clients are served (SEC-102)")
     func manyFields() async throws {
         let flood = "GET / HTTP/1.1\r\nHost: localhost\r\n" + String(repeating: "a:b\r\n", count: 200_000)

@@ -42,4 +42,7 @@ package struct HTTPLimits: Sendable {
     package var connection = ConnectionLimits()
 
     package init() {}
+
+    /// Allows the cookie of an old system (`move_in.cookie`) in addition to the other fields of a request.
+    package mutating func allowOldCookie() { connection.allowLargeCookie(of: LegacyCookie.maximumBytes) }
 }

@@ -42,6 +42,12 @@ package struct ConnectionLimits: Sendable {
     package var rateGrace: Duration = .seconds(10)
 
     package init() {}
+
+    /// Allows one large cookie of at most `bytes` bytes in addition to the other fields.
+    package mutating func allowLargeCookie(of bytes: Int) {
+        headerField += bytes
+        headers += bytes
+    }
 }
 
 extension Duration {

@@ -33,6 +33,11 @@ struct Configuration: Sendable {
         return settings
     }
 
+    /// Whether a client reads the session cookie of an old system (`move_in.cookie`).
+    var takesOldCookies: Bool {
+        providers.flatMap(\.clients).contains { $0.settings.profile.moveIn?.cookie != nil }
+    }
+
     /// The longest lifetime of any client's sessions.
     var longestLifetime: Duration {
         providers.flatMap(\.clients).map(\.settings.profile.lifetimes.absolute).reduce(session.lifetimes.absolute, max)

@@ -19,6 +19,7 @@ extension HTTPConfiguration {
         shellOrigins = Set(session.shellOrigins)
         limits = configuration.limits.http
         limits.connection.idle = configuration.server.keepAlive
+        if configuration.takesOldCookies { limits.allowOldCookie() }
         backends = configuration.backends.map(\.settings)
         adminTokens = configuration.management.adminTokens
         appleAppSiteAssociation = configuration.appLinks.ios?.json

@@ -1,5 +1,7 @@
 import Broker
+import BrokerHTTP
 import BrokerProviders
+import BrokerWire
 import Testing
 
 @testable import coatcheck
@@ -60,6 +62,16 @@ struct MoveInSettingsTests {
     func ownCookie(_ name: String) {
         #expect(
             errors(text("{\(Self.from), until: 2027-03-31, cookie: \(name)}")).map(\.path) == [Self.path + ".cookie"])
+    }
+
+    @Test("A client takes the old system's cookie, or another form of `move_in` → a header field may have 24 or 8 KiB")
+    func oldCookie() throws {
+        for (setting, more) in [(good, 0), ("{\(Self.from), until: 2027-03-31, cookie: connect.sid}", 16_384)] {
+            let configuration = try ConfigurationFixture.load(text(setting))
+            let limits = HTTPConfiguration(configuration, contract: []).limits.connection
+            #expect(limits.headerField == 8192 + more)
+            #expect(limits.headers == 16_384 + more)
+        }
     }
 
     @Test("The client lacks refresh tokens, or a way to know the user → refused at its line")

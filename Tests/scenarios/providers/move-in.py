@@ -1,12 +1,14 @@
 """An app moves in from an old server: the broker asks that server for the session of a legacy token (`move_in`)."""
 
 import pathlib
+import re
 import secrets
 import subprocess
 import sys
 import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from providers.imports import app_tokens, cookie, faults, of, post  # noqa: E402
+from support import recipes  # noqa: E402
 from support.broker import Broker, merged  # noqa: E402
 from support.calls import call  # noqa: E402
 from support.cases import main  # noqa: E402
@@ -15,6 +17,7 @@ from support.database import Database  # noqa: E402
 from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 
+PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs/operate/moving-in.md"
 CANARY = "canary-old-session"
 
 
@@ -181,6 +184,43 @@ def granted(case):
     is_silent(case, broker, old)
 
 
+def large_cookie(case):
+    """An old cookie of 16 KiB, in one piece and in several, also through each proxy with the limits of the page."""
+    sandbox, old, plain = stack(case)
+    broker = Broker(case, sandbox, name="cookies", settings=settings(old, cookie="connect.sid"))
+    address = broker.url.removeprefix("http://")
+
+    def posted(pieces, url=broker.url):
+        """Posts with the pieces of a new old session's cookie, and with another cookie of 2 KiB."""
+        length = 16384 // len(pieces)
+        value = (CANARY + "-" + secrets.token_hex(4)).ljust(length * len(pieces), "v")
+        old_session(sandbox, old, value)
+        pairs = [f"{name}={value[index * length:(index + 1) * length]}" for index, name in enumerate(pieces)]
+        return call(url + "/v1/sessions", "POST", body(), Host=address, Cookie="; ".join(["other=" + "o" * 2048, *pairs]))
+
+    for title, pieces in (("one piece", ["connect.sid"]), ("four pieces", [f"connect.sid.{n}" for n in range(4)])):
+        case.same(201, posted(pieces).status, f"an old cookie of 16 KiB in {title} → a session")
+    answer = post(broker, body(), Cookie="connect.sid=" + "x" * 16385)
+    case.same((400, ["/legacy too_long"]), (answer.status, faults(answer)), "an old cookie of 16 KiB and a byte → 400 `/legacy too_long`")
+    for name, other, length in (("has `cookie`", broker, 24 * 1024), ("lacks `cookie`", plain, 8 * 1024)):
+        answers = [other.call("GET", "/v1/providers", Cookie="a=" + "x" * size) for size in (length - 64, length + 64)]
+        case.same(["200", "431 headers_too_large"], [answer.told for answer in answers],
+                  f"a client {name} → a header field of {length >> 10} KiB is read, and a larger one gets 431")
+
+    limits = re.findall(r"^\| (nginx|HAProxy|Apache) \| `(.*?)` in ", PAGE.read_text(), re.MULTILINE)
+    case.same(["nginx", "HAProxy", "Apache"], [server for server, _ in limits], "docs/operate/moving-in.md has the limit of each proxy")
+    limits = {server.lower(): line for server, line in limits} | {"caddy": ""}
+    places = {"nginx": ("nginx.conf", r"^    server_name .*$"), "haproxy": ("haproxy.cfg", "^global$"), "apache": ("apache.conf", r"^    ServerName .*$")}
+    for server, line in limits.items():
+        file, place = places.get(server, (None, None))
+        edits = [(file, place, rf"\g<0>\n    {line}")] if line else []
+        if line:
+            answer = posted(["connect.sid"], recipes.proxy(case, server, [address], MANAGEMENT_PORT=0).url)
+            case.verdict(answer.status != 201, f"{server} with its default limit → an old cookie of 16 KiB is refused", answer.told)
+        answer = posted(["connect.sid"], recipes.proxy(case, server, [address], edits, MANAGEMENT_PORT=0).url)
+        case.same("201", answer.told.split()[0], f"{server} with the limit of the page → an old cookie of 16 KiB makes a session")
+
+
 def contradictions(case):
     """The old server and the provider disagree, or a session lacks the refresh token."""
     sandbox, old, broker = stack(case)
@@ -268,7 +308,7 @@ def fifty(case):
 
 CASES = {
     "refused": (refused, 120), "answers": (answers, 240), "unknown": (unknown, 120), "granted": (granted, 180),
-    "contradictions": (contradictions, 180), "closed": (closed, 180), "fifty": (fifty, 240),
+    "large_cookie": (recipes.serving(large_cookie), 120), "contradictions": (contradictions, 180), "closed": (closed, 180), "fifty": (fifty, 240),
 }
 
 if __name__ == "__main__":

@@ -215,7 +215,7 @@ struct ImportContract {
     }
 
     @Test(
-        "An import's pair is kept → only its starter claims again, with the same calls; a session or a refusal deletes the pair",
+        "An import's pair is kept → only its owner replaces it, and only its starter claims again; a session or a refusal deletes it",
         arguments: StoreEngine.allCases)
     func kept(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -225,6 +225,11 @@ struct ImportContract {
                 var owner = try await claim(row, store)
                 for _ in 0..<2 { #expect(try await store.keepPair(pair, fence: owner.fence, at: Rows.seconds(1))) }
                 #expect(try await store.keptPair(row.key) == pair)
+                let newer = ImportPair(key: row.key, tokens: Rows.sealed("newer pair"))
+                #expect(try await !store.keepPair(newer, fence: owner.fence + 1, at: Rows.seconds(2)))
+                #expect(try await store.keptPair(row.key) == pair)
+                #expect(try await store.keepPair(newer, fence: owner.fence, at: Rows.seconds(2)))
+                #expect(try await store.keptPair(row.key) == newer)
                 for release in [0, 1] {
                     #expect(
                         try await store.releaseImport(row.key, fence: owner.fence, ImportRelease(calls: release)))

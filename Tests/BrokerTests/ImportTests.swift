@@ -289,6 +289,75 @@ import Testing
         #expect(calls(broker) == 1)
     }
 
+    private let refusesToken = ProviderFailure.identityRejected(detail: "", refusesToken: true)
+
+    @Test("Userinfo refuses a new access token, and the provider its refresh token → `grant_revoked`, after two calls")
+    func grantEnded() async throws {
+        let broker = try broker(.init(identify: [refusesToken]))
+        broker.provider.script.withLock { $0.laterImports = [refusal("invalid_grant")] }
+        for _ in 0..<2 {
+            #expect(end(await problem { try await broker.forward(input()) }) == .grantRevoked)
+        }
+        let imports = broker.provider.script.withLock { $0.imports }
+        #expect(imports.count == 2 && Set(imports.map(\.idempotencyKey)).count == 2)
+        #expect(imports.first?.tokens.refreshToken?.reveal() == "rt-of-the-app")
+        #expect(imports.last?.tokens.refreshToken?.reveal() != "rt-of-the-app")
+        #expect(try await broker.store.keptPair(try #require(try await row(broker)).key) == nil)
+    }
+
+    @Test("Userinfo refuses a new access token, and the provider grants its refresh token → the newer tokens' session")
+    func grantLives() async throws {
+        let broker = try broker(.init(identify: [refusesToken]))
+        let signedIn = try await broker.forward(input())
+        #expect(calls(broker) == 2)
+        let digest = broker.vault.digest(signedIn.token)
+        let session = try #require(try await broker.store.session(tokenDigest: digest))
+        let stored = try StoredTokens.open(session, broker.context)
+        #expect(stored.tokens.refreshToken?.reveal() == "rt-r2")
+    }
+
+    @Test("Userinfo refuses each new access token → 503, and the newest pair is kept for an hour from the first grant")
+    func keepsRefusing() async throws {
+        let broker = try broker(.init(identify: Array(repeating: refusesToken, count: 4)))
+        for _ in 0..<2 {
+            #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+            broker.clock.advance(.seconds(1700))
+        }
+        #expect(calls(broker) == 3)
+        #expect(broker.provider.script.withLock { $0.imports.last?.tokens.refreshToken?.reveal() } == "rt-r2")
+        broker.clock.advance(.seconds(300))
+        _ = try await Sweeper(broker.context, owner: "a").sweep()
+        #expect(end(await problem { try await broker.forward(input()) }) == .expired)
+        #expect(try await broker.store.outboxCount() == 1)
+    }
+
+    @Test(
+        "Userinfo refuses a new access token, and the refresh of its pair fails → 503; the next post decides",
+        arguments: [true, false])
+    func renewalFails(_ isLost: Bool) async throws {
+        let broker = try broker(.init(identify: [refusesToken, refusesToken]))
+        broker.provider.script.withLock { $0.laterImports = [isLost ? lost : away] }
+        #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+        _ = try await broker.forward(input())
+        #expect(calls(broker) == 3)
+    }
+
+    @Test("Userinfo refuses a new access token, and the provider kept the app's refresh token → 503, after one call")
+    func tokenStays() async throws {
+        let broker = try broker(.init(identify: [refusesToken], onlyRefreshToken: "rt-of-the-app"))
+        #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+        #expect(calls(broker) == 1)
+        _ = try await broker.forward(input())
+        #expect(calls(broker) == 1)
+    }
+
+    @Test("A provider only reports the token's owner, and refuses the access token → 502, after one call")
+    func asksAndRefuses() async throws {
+        let broker = try broker(.init(identify: [refusesToken], spendsImportedTokens: false))
+        #expect(await problem { try await broker.forward(input()) }?.code == .identityRejected)
+        #expect(calls(broker) == 1)
+    }
+
     @Test("The provider only reports the token's owner → each call may be repeated, and the row stays small")
     func asksOnly() async throws {
         let broker = try broker(.init(spendsImportedTokens: false))

@@ -20,8 +20,10 @@ package enum ProviderFailure: Error, Sendable {
     case unusable(detail: String)
     /// The request was sent, but the answer did not arrive completely.
     case lost(detail: String)
-    /// An id_token, userinfo or logout token failed its verification.
-    case identityRejected(detail: String)
+    /// An id_token, userinfo or logout token failed its verification, or an API refused the access token.
+    ///
+    /// `refusesToken` is true if the API answered 401.
+    case identityRejected(detail: String, refusesToken: Bool = false)
 
     /// The failure's name for metrics, from a fixed set.
     package var shortDescription: String {
@@ -47,7 +49,7 @@ package enum ProviderFailure: Error, Sendable {
     /// The text for the log.
     package var detail: String {
         switch self {
-        case .notSent(let detail), .unusable(let detail), .lost(let detail), .identityRejected(let detail): detail
+        case .notSent(let detail), .unusable(let detail), .lost(let detail), .identityRejected(let detail, _): detail
         case .retryable(let status, _, let detail): "status \(status): \(detail)"
         case .rejected(let error): "status \(error.status): \(error.code)"
         }

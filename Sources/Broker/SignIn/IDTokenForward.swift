@@ -83,7 +83,7 @@ struct IDTokenForward: Sendable {
         context.events.emit(.exchangeFailed(provider: provider, client: client, failure: failure))
         var problem = BrokerProblem(starting: failure)
         // The app brought the token, so the fault is not the provider's.
-        if case .identityRejected(let detail) = failure {
+        if case .identityRejected(let detail, _) = failure {
             problem = BrokerProblem(.codeRejected, privateDetail: detail)
         }
         context.events.emit(

@@ -10,9 +10,9 @@ struct ImportCalls: Sendable {
     /// The time that has to be left for the pause and the confirming call; with less time, the next post makes the call.
     private static let enough = Duration.seconds(5)
 
-    private let context: BrokerContext
-    private let exchange: GrantedExchange
-    private let settlement: ExchangeSettlement
+    let context: BrokerContext
+    let exchange: GrantedExchange
+    let settlement: ExchangeSettlement
 
     init(_ exchange: GrantedExchange, _ settlement: ExchangeSettlement) {
         context = exchange.claim.context
@@ -20,9 +20,9 @@ struct ImportCalls: Sendable {
         self.settlement = settlement
     }
 
-    private var plan: ExchangePlan { exchange.plan }
-    private var row: ExchangeRow { exchange.row }
-    private var profile: ProviderProfile { plan.provider.profile }
+    var plan: ExchangePlan { exchange.plan }
+    var row: ExchangeRow { exchange.row }
+    var profile: ProviderProfile { plan.provider.profile }
 
     /// Returns the session that the imported tokens become, if this process has room for the import.
     func run(_ imported: ImportedTokens) async throws(BrokerProblem) -> SignInOutcome {
@@ -40,7 +40,7 @@ struct ImportCalls: Sendable {
             throw await settlement.spend(
                 .providerError, because: .unusable(detail: "this kind of provider imports no tokens"))
         }
-        let tokens: TokenSet
+        var tokens: TokenSet
         if row.imported?.pairKeptAt != nil {
             tokens = try await keptTokens()
         } else {
@@ -51,16 +51,15 @@ struct ImportCalls: Sendable {
             }
         }
         plan.trial?.noteGrant()
-        let identity = identityContext(provider, tokens, imported)
         let who: ProviderIdentity
-        do throws(ProviderFailure) {
-            who = try await exchange.reading { () async throws(ProviderFailure) in
-                try await provider.identifyImported(tokens, of: imported, identity, by: exchange.deadline)
+        do throws(ProviderFailure) { who = try await user(of: tokens, imported, provider) } catch {
+            guard let newer = try await renewed(tokens, imported, provider, after: error) else {
+                throw await unread(tokens, provider, because: error)
             }
-        } catch {
-            guard isPassing(error) else { throw await settlement.settleIdentityFailure(error, tokens) }
-            // The number of calls is 0 here, because their last answer is known. If it is a pair, the store ignores the number.
-            throw await settlement.releaseImport(ImportRelease(calls: 0), because: error)
+            tokens = newer
+            do throws(ProviderFailure) { who = try await user(of: newer, imported, provider) } catch {
+                throw await unread(newer, provider, because: error)
+            }
         }
         if let expected = imported.expectedSubject, expected != who.subject {
             // A doubt about the clock leaves this difference as it is.
@@ -72,6 +71,24 @@ struct ImportCalls: Sendable {
             try await settlement.end(trial, tokens, of: who.subject, isPair: provider.spendsImportedTokens)
         }
         return try await settlement.complete(tokens, who, imported.scope)
+    }
+
+    private func user(
+        of tokens: TokenSet, _ imported: ImportedTokens, _ provider: any TokenImporting
+    ) async throws(ProviderFailure) -> ProviderIdentity {
+        let identity = identityContext(provider, tokens, imported)
+        return try await exchange.reading { () async throws(ProviderFailure) in
+            try await provider.identifyImported(tokens, of: imported, identity, by: exchange.deadline)
+        }
+    }
+
+    /// Settles an import after the read of its user has failed, and returns the app's answer.
+    private func unread(
+        _ tokens: TokenSet, _ provider: any TokenImporting, because failure: ProviderFailure
+    ) async -> BrokerProblem {
+        guard isPassing(failure, provider) else { return await settlement.settleIdentityFailure(failure, tokens) }
+        // The number of calls is 0 here, because their last answer is known. If it is a pair, the store ignores the number.
+        return await settlement.releaseImport(ImportRelease(calls: 0), because: failure)
     }
 
     private func identityContext(
@@ -86,9 +103,11 @@ struct ImportCalls: Sendable {
     }
 
     /// Whether a failed read of the user may succeed later, so that the tokens are kept.
-    private func isPassing(_ failure: ProviderFailure) -> Bool {
+    private func isPassing(_ failure: ProviderFailure, _ provider: any TokenImporting) -> Bool {
         switch failure {
         case .notSent, .retryable, .lost: true
+        // The provider has just granted the token, so an API that answers 401 may be at fault.
+        case .identityRejected(_, refusesToken: true) where provider.spendsImportedTokens: true
         // If the clock is in doubt now, the user may have been judged by a wrong time.
         case .identityRejected: !context.may(.refuse)
         case .rejected, .unusable: false
@@ -112,7 +131,7 @@ struct ImportCalls: Sendable {
             // Read this before the call, as for a refresh (decision 50).
             let grantsOthers = hasGrantedOthers(since: begun)
             let failure: ProviderFailure
-            switch await takenOver(provider, imported, proof) {
+            switch await takenOver(imported, provider, proof, key: row.key) {
             case .success(let tokens): return try await granted(provider, tokens, begun: begun)
             case .failure(let error): failure = error
             }
@@ -141,7 +160,7 @@ struct ImportCalls: Sendable {
     }
 
     /// Returns the tokens that the provider has granted, if they are as the client's configuration requires.
-    private func granted(
+    func granted(
         _ provider: any TokenImporting, _ tokens: TokenSet, begun: Duration
     ) async throws(BrokerProblem) -> TokenSet {
         if provider.spendsImportedTokens {
@@ -202,11 +221,14 @@ struct ImportCalls: Sendable {
         }
     }
 
-    private func takenOver(
-        _ provider: any TokenImporting, _ imported: ImportedTokens, _ proof: ProofMaker?
+    /// Brings a token to the provider.
+    ///
+    /// `key` is the idempotency key, which is the same for each call with this token.
+    func takenOver(
+        _ tokens: ImportedTokens, _ provider: any TokenImporting, _ proof: ProofMaker?, key: Digest
     ) async -> Result<TokenSet, ProviderFailure> {
         let request = ImportRequest(
-            client: plan.client.name, tokens: imported, idempotencyKey: Base64URL.encode(row.key.bytes), proof: proof)
+            client: plan.client.name, tokens: tokens, idempotencyKey: Base64URL.encode(key.bytes), proof: proof)
         do throws(ProviderFailure) {
             return .success(try await provider.takeOver(request, by: exchange.deadline))
         } catch { return .failure(error) }
@@ -247,68 +269,6 @@ struct ImportCalls: Sendable {
         // Otherwise another process has the claim, and makes the confirming call.
         guard isCounted else { throw .importUnderWay }
         return true
-    }
-
-    // MARK: The pair
-
-    /// Seals the provider's answer in the store before the user is known, because this process has its only copy.
-    private func keep(_ tokens: TokenSet) async throws(BrokerProblem) {
-        let pair: ImportPair
-        let stored = StoredTokens(
-            provider: profile.name, client: plan.client.name, tokens: tokens, issuedAt: context.clock.now())
-        do throws(VaultFailure) {
-            pair = ImportPair(key: row.key, tokens: try context.vault.seal(stored.record, as: .tokens, row: row.key))
-        } catch {
-            throw await settlement.spendRevoking(
-                .providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
-        }
-        let now = context.clock.now()
-        let isKept: Bool? = await settlement.insisting("keepPair") { () async throws(StoreFailure) in
-            try await context.store.keepPair(pair, fence: row.fence, at: now)
-        }
-        switch isKept {
-        case true: return
-        case nil: throw ExchangeSettlement.notStored
-        case false:
-            // The claim lapsed, and another process goes on with the import. A revocation of these tokens could end the
-            // other process's tokens, too.
-            context.events.emit(
-                .exchangeFailed(
-                    provider: profile.name, client: plan.client.name,
-                    failure: .lost(detail: "the claim of the import lapsed")))
-            throw .importUnderWay
-        }
-    }
-
-    /// Opens the answer of an earlier call.
-    private func keptTokens() async throws(BrokerProblem) -> TokenSet {
-        let pair: ImportPair?
-        do throws(StoreFailure) { pair = try await context.store.keptPair(row.key) } catch {
-            _ = await settlement.releaseImport(
-                ImportRelease(calls: 0), because: .notSent(detail: "reading the kept tokens failed"))
-            throw BrokerProblem(error)
-        }
-        let stored: StoredTokens
-        do {
-            guard let pair else { throw RecordFailure.malformed }
-            stored = try StoredTokens(record: try context.vault.open(pair.tokens, as: .tokens, row: row.key))
-        } catch {
-            if let problem = BrokerProblem(opening: error) {
-                _ = await settlement.releaseImport(
-                    ImportRelease(calls: 0),
-                    because: .notSent(detail: "the key of the kept tokens is missing"))
-                throw problem
-            }
-            throw await settlement.spend(
-                .refreshLost, because: .unusable(detail: "the kept tokens of the import are damaged"))
-        }
-        // The pair belongs to the client that made the call.
-        guard stored.client == plan.client.name else {
-            _ = await settlement.releaseImport(
-                ImportRelease(calls: 0), because: .unusable(detail: "another client's call got the tokens"))
-            throw BrokerProblem(.codeAlreadyUsed)
-        }
-        return stored.tokens
     }
 }
 

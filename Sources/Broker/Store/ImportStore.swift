@@ -21,8 +21,9 @@ package protocol ImportStore: Sendable {
 
     /// Keeps the provider's answer in one transaction with its row; returns false if `fence` is out of date.
     ///
-    /// The pair is deleted when the exchange is settled. After `ImportMarks.pairPeriod`, a sweep moves it to the outbox and
-    /// spends the exchange as `.expired`, unless a claim of the exchange exists.
+    /// A newer pair replaces the kept one, and the time of the first pair stays. The pair is deleted when the exchange is
+    /// settled. After `ImportMarks.pairPeriod`, a sweep moves it to the outbox and spends the exchange as `.expired`, unless a
+    /// claim of the exchange exists.
     func keepPair(_ pair: ImportPair, fence: Int64, at now: WallTime) async throws(StoreFailure) -> Bool
 
     /// Returns the kept pair of an exchange.

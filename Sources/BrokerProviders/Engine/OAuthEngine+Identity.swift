@@ -77,7 +77,9 @@ extension OAuthEngine {
                 url, method: method, token: token, provedBy: proof, client: client, by: deadline)
         }
         try answer.requireUsable(at: clock.now())
-        guard answer.isSuccess else { throw .identityRejected(detail: "identity: \(answer.summary)") }
+        guard answer.isSuccess else {
+            throw .identityRejected(detail: "identity: \(answer.summary)", refusesToken: answer.status == 401)
+        }
         return answer
     }
 

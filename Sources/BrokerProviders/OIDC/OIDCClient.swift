@@ -61,7 +61,7 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
                 text.reveal(), allowed: client.wire.idToken.algorithms, types: ["jwt"], bounds: .answered)
             try await engine.keys.verify(token)
         } catch {
-            guard case .identityRejected(let detail) = error else { throw error }
+            guard case .identityRejected(let detail, _) = error else { throw error }
             return .unverifiable(detail)
         }
         return try refreshed(token, tokens, before, client)

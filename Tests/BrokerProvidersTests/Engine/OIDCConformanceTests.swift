@@ -148,7 +148,7 @@ struct OIDCConformanceTests {
         let result = try await login([Fault(provider: "oidc", "userinfo-signed")], wire: wire) {
             $0.control.set(user: "ana", ["userinfo": claims])
         }
-        guard case .failure(.identityRejected(let detail)) = result else { return #expect(Bool(false), "\(result)") }
+        guard case .failure(.identityRejected(let detail, _)) = result else { return #expect(Bool(false), "\(result)") }
         #expect(detail.hasPrefix("userinfo: iss") || detail.hasPrefix("userinfo: aud"))
     }
 

@@ -49,7 +49,7 @@ struct NativeIDTokenTests {
             try await taking.identify(handed(token, nonce: nonce), mayFetchKeys: mayFetchKeys)
         }
         guard let failure else { return nil }
-        guard case .identityRejected(let detail) = failure else { return "\(failure)" }
+        guard case .identityRejected(let detail, _) = failure else { return "\(failure)" }
         return detail
     }
 

@@ -184,7 +184,7 @@ struct HalvedTextTests {
                 answers.idToken = try TestKeys.es256("{\(whole.replacing(value, with: Self.half))}")
             }
             let provider = try RawProvider(answers)
-            guard case .identityRejected(let detail) = await Support.failure({ try await provider.signIn() }) else {
+            guard case .identityRejected(let detail, _) = await Support.failure({ try await provider.signIn() }) else {
                 return #expect(Bool(false), "\(name)")
             }
             #expect(detail == "token claims: half a surrogate pair in \(name)")

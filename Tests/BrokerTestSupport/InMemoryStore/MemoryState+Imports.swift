@@ -50,10 +50,10 @@ extension MemoryState {
 
     mutating func keepPair(_ pair: ImportPair, fence: Int64, at now: WallTime) -> Bool {
         guard var row = owned(pair.key, fence), row.imported != nil else { return false }
-        row.imported?.pairKeptAt = now
+        if row.imported?.pairKeptAt == nil { row.imported?.pairKeptAt = now }
         row.attempts = ImportMarks.attemptsWithPair
         exchanges[pair.key] = row
-        if importPairs[pair.key] == nil { importPairs[pair.key] = pair }
+        importPairs[pair.key] = pair
         return true
     }
 

@@ -87,6 +87,10 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         /// The clients' id at the provider.
         var clientID = "client-1"
         var imports: [ImportRequest] = []
+        /// The failures of the imports after the first one, in order.
+        ///
+        /// If the list is empty, `refresh` decides.
+        var laterImports: [ProviderFailure] = []
         /// The next answers of the old system.
         ///
         /// If the list is empty, the old system has a session with the refresh token `old-rt`.
@@ -269,7 +273,11 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     }
 
     func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
-        script.withLock { $0.imports.append(request) }
+        let failure = script.withLock { script -> ProviderFailure? in
+            script.imports.append(request)
+            return script.imports.count > 1 && !script.laterImports.isEmpty ? script.laterImports.removeFirst() : nil
+        }
+        if let failure { throw failure }
         var refresh = RefreshRequest(
             client: request.client, refreshToken: request.tokens.refreshToken ?? Secret(""),
             accessToken: request.tokens.accessToken ?? Secret(""), idempotencyKey: request.idempotencyKey)

@@ -182,6 +182,48 @@ def rows(case):
     is_silent(case, broker, dead, sent["tokens"])
 
 
+def refused_access_token(case):
+    """Userinfo refuses the new access token: the old SDK has ended the grant in between, or userinfo is at fault."""
+    sandbox, broker = stack(case)
+    sandbox.settings("oidc", refresh_mode="rotate-strict", id_token_on_refresh=False)
+
+    def counts():
+        return sandbox.calls("oidc/refresh"), sandbox.calls("oidc/userinfo")
+
+    tokens = of(app_tokens(sandbox), "refresh_token")
+    sent = body(tokens)
+    refreshes, reads = counts()
+    sandbox.fault("oidc", endpoint="userinfo", fault="slow", delay_ms=2000, times=1)
+    pending = case.beside(post, broker, sent)
+    case.verdict(wait_for(10, lambda: counts() == (refreshes + 1, reads + 1)), "an import → one refresh, and then the user is read")
+    form = {"grant_type": "refresh_token", "client_id": "ios-app"} | tokens
+    sdk = call(sandbox.url + "/oidc/token", "POST", urllib.parse.urlencode(form), Content_Type="application/x-www-form-urlencoded")
+    case.same("400", sdk.told.split()[0], "the old SDK sends the spent refresh token before the user is read → refused")
+    case.same("409 login_required grant_revoked", pending.result(20).told, "the provider has ended the grant, so userinfo answers 401 → grant_revoked")
+    case.same(refreshes + 3, counts()[0], "the ended grant → one more refresh of the broker")
+    found = counts()
+    case.same(("409 login_required grant_revoked", found), (post(broker, sent).told, counts()), "the same post again → the same answer, and zero calls")
+    case.same(2, broker.metric("coatcheck_moved_total", provider="oidc", client="ios", way="tokens", result="grant_revoked"),
+              "the ended grant → both posts are counted as grant_revoked")
+
+    sent = body(of(app_tokens(sandbox), "refresh_token"))
+    refreshes, _ = counts()
+    sandbox.fault("oidc", endpoint="userinfo", fault="status", status=401, times=2)
+    answer = post(broker, sent)
+    case.same((201, refreshes + 2), (answer.status, counts()[0]), "userinfo refuses a good access token → a session, after one more refresh")
+    case.same(200, broker.refresh(cookie(answer)).status, "the session of the newer tokens is refreshed → 200")
+
+    sent = body(of(app_tokens(sandbox), "refresh_token"))
+    sandbox.fault("oidc", endpoint="userinfo", fault="status", status=401)
+    for _ in range(3):
+        case.same("503 provider_unavailable", post(broker, sent).told, "userinfo refuses every access token → 503, as often as needed")
+    sandbox.control("DELETE", "/faults")
+    answer = post(broker, sent)
+    case.same(201, answer.status, "userinfo is mended → the same post gets the session")
+    case.same(200, broker.refresh(cookie(answer)).status, "this session is refreshed → 200")
+    is_silent(case, broker, tokens, sent["tokens"])
+
+
 def another_user(case):
     """The app's id_token is of another user, or its refresh token of another client."""
     sandbox, broker = stack(case)
@@ -439,7 +481,7 @@ def first_beside(case):
 
 CASES = {
     "refused": (refused, 120), "granted": (granted, 180), "rows": (rows, 240), "another_user": (another_user, 120),
-    "closed": (closed, 180), "fifty": (fifty, 240), "page": (page, 120),
+    "refused_access_token": (refused_access_token, 120), "closed": (closed, 180), "fifty": (fifty, 240), "page": (page, 120),
     "first_import": (first_import, 240), "first_beside": (first_beside, 240),
 }
 

@@ -141,11 +141,11 @@ enum PostgreSQLImportSQL {
         ],
         """
         WITH kept AS (
-            UPDATE exchanges SET pair_kept_at = :now, attempts = :attempts
+            UPDATE exchanges SET pair_kept_at = coalesce(pair_kept_at, :now), attempts = :attempts
             WHERE key = :key AND fence = :fence AND outcome = 0 AND kept_until IS NOT NULL AND format = 1 RETURNING key),
         pair AS (
             INSERT INTO import_pairs (key, sealed_key, sealed) SELECT key, :sealed_key, :sealed FROM kept
-            ON CONFLICT (key) DO NOTHING)
+            ON CONFLICT (key) DO UPDATE SET sealed_key = excluded.sealed_key, sealed = excluded.sealed)
         SELECT count(*) FROM kept
         """)
     static let pair = Statement(

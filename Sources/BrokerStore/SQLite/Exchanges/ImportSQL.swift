@@ -85,12 +85,13 @@ enum ImportSQL {
         """)
     static let keep = NamedSQL(
         """
-        UPDATE exchanges SET pair_kept_at = :now, attempts = :attempts
+        UPDATE exchanges SET pair_kept_at = coalesce(pair_kept_at, :now), attempts = :attempts
         WHERE key = :key AND fence = :fence AND outcome = 0 AND kept_until IS NOT NULL AND format = 1
         """)
     static let insertPair = NamedSQL(
         """
-        INSERT INTO import_pairs (key, sealed_key, sealed) VALUES (:key, :sealed_key, :sealed) ON CONFLICT (key) DO NOTHING
+        INSERT INTO import_pairs (key, sealed_key, sealed) VALUES (:key, :sealed_key, :sealed)
+        ON CONFLICT (key) DO UPDATE SET sealed_key = excluded.sealed_key, sealed = excluded.sealed
         """)
     static let pair = NamedSQL("SELECT \(ImportPair.columns) FROM import_pairs WHERE key = :key")
     /// The pairs that were kept before a time, except those of claimed imports.

@@ -1,0 +1,96 @@
+/// Keeps the provider's answer to an import until its user is known.
+extension ImportCalls {
+    /// Seals the provider's answer in the store before the user is known, because this process has its only copy.
+    func keep(_ tokens: TokenSet) async throws(BrokerProblem) {
+        let pair: ImportPair
+        let stored = StoredTokens(
+            provider: profile.name, client: plan.client.name, tokens: tokens, issuedAt: context.clock.now())
+        do throws(VaultFailure) {
+            pair = ImportPair(key: row.key, tokens: try context.vault.seal(stored.record, as: .tokens, row: row.key))
+        } catch {
+            throw await settlement.spendRevoking(
+                .providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
+        }
+        let now = context.clock.now()
+        let isKept: Bool? = await settlement.insisting("keepPair") { () async throws(StoreFailure) in
+            try await context.store.keepPair(pair, fence: row.fence, at: now)
+        }
+        switch isKept {
+        case true: return
+        case nil: throw ExchangeSettlement.notStored
+        case false:
+            // The claim lapsed, and another process goes on with the import. A revocation of these tokens could end the
+            // other process's tokens, too.
+            context.events.emit(
+                .exchangeFailed(
+                    provider: profile.name, client: plan.client.name,
+                    failure: .lost(detail: "the claim of the import lapsed")))
+            throw .importUnderWay
+        }
+    }
+
+    /// Opens the answer of an earlier call.
+    func keptTokens() async throws(BrokerProblem) -> TokenSet {
+        let pair: ImportPair?
+        do throws(StoreFailure) { pair = try await context.store.keptPair(row.key) } catch {
+            _ = await settlement.releaseImport(
+                ImportRelease(calls: 0), because: .notSent(detail: "reading the kept tokens failed"))
+            throw BrokerProblem(error)
+        }
+        let stored: StoredTokens
+        do {
+            guard let pair else { throw RecordFailure.malformed }
+            stored = try StoredTokens(record: try context.vault.open(pair.tokens, as: .tokens, row: row.key))
+        } catch {
+            if let problem = BrokerProblem(opening: error) {
+                _ = await settlement.releaseImport(
+                    ImportRelease(calls: 0),
+                    because: .notSent(detail: "the key of the kept tokens is missing"))
+                throw problem
+            }
+            throw await settlement.spend(
+                .refreshLost, because: .unusable(detail: "the kept tokens of the import are damaged"))
+        }
+        // The pair belongs to the client that made the call.
+        guard stored.client == plan.client.name else {
+            _ = await settlement.releaseImport(
+                ImportRelease(calls: 0), because: .unusable(detail: "another client's call got the tokens"))
+            throw BrokerProblem(.codeAlreadyUsed)
+        }
+        return stored.tokens
+    }
+
+    /// Returns newer tokens of the import if an API has refused the access token that was just granted; nil otherwise.
+    ///
+    /// An app's old SDK may have sent the spent refresh token at the same moment. Some providers then end the whole grant, which
+    /// only a refresh with the new token shows: the provider refuses that, too. If the provider grants it, the API may be at
+    /// fault, and the user is read again.
+    ///
+    /// If the provider has kept the app's refresh token, the call is left out, because such a provider tolerates repeated
+    /// tokens.
+    func renewed(
+        _ tokens: TokenSet, _ imported: ImportedTokens, _ provider: any TokenImporting, after failure: ProviderFailure
+    ) async throws(BrokerProblem) -> TokenSet? {
+        guard case .identityRejected(_, refusesToken: true) = failure, provider.spendsImportedTokens,
+            let token = tokens.refreshToken, token.reveal() != imported.refreshToken?.reveal()
+        else { return nil }
+        let begun = context.clock.monotonic()
+        var held = imported
+        held.refreshToken = token
+        let proof = tokens.key.map { ProofMaker($0.pair, context.vault, context.clock) }
+        let key = ImportForward.key(profile.name, refreshToken: token, context)
+        switch await takenOver(held, provider, proof, key: key) {
+        case .success(let newer):
+            let newer = try await granted(provider, newer, begun: begun)
+            try await keep(newer)
+            return newer
+        case .failure(let refusal):
+            let reading = ImportReading(isConfirming: false, isEnough: false)
+            guard case .spent(let reason) = reading.fate(of: refusal) else {
+                // The pair stays for the next post.
+                throw await settlement.releaseImport(ImportRelease(calls: 0), because: refusal)
+            }
+            throw await settlement.spend(reason, because: refusal)
+        }
+    }
+}

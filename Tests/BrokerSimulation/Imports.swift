@@ -72,7 +72,9 @@ final class Imports: @unchecked Sendable {
     /// Judges a call that a process is about to send.
     func sends(_ call: Call, of token: String) {
         let spending = calls[token, default: []].filter(\.counts)
-        if spending.count > 1 { world.rules.fault("the token \(token) is sent a third time") }
+        // The refresh of a new pair may be repeated at each post, because the pair is revoked after an hour.
+        let isPair = !movers.contains { $0.refreshToken == token }
+        if spending.count > 1, !isPair { world.rules.fault("the token \(token) is sent a third time") }
         if spending.contains(where: \.isKnown) {
             world.rules.fault("the token \(token) is sent again, although its call has an answer or waits for one")
         }
@@ -89,7 +91,8 @@ final class Imports: @unchecked Sendable {
             case .refreshLost: await mayBeLost(mover)
             case .expired: hasWrongClocks
             case .unknownSession: mover.old.map(isUnknown) ?? false
-            case .grantRevoked, .notBound, nil: false
+            case .grantRevoked: mayHaveLostPair(mover)
+            case .notBound, nil: false
             }
         if !isRight { return wrongful("the import of \(mover.name) was refused") }
         if end != .unknownSession { world.verdict.beyondSaving += 1 }
@@ -105,6 +108,14 @@ final class Imports: @unchecked Sendable {
             guard row?.outcome == .spent(.refreshLost) else { return false }
         }
         return losesClaims || calls[token, default: []].contains(where: \.mayBeLost)
+    }
+
+    /// Whether the answer to a refresh of an import's new pair may be lost.
+    private func mayHaveLostPair(_ mover: Mover) -> Bool {
+        guard let token = mover.refreshToken, let family = world.authority.named(token)?.family else { return false }
+        return calls.contains { other, calls in
+            other != token && world.authority.named(other)?.family === family && calls.contains(where: \.mayBeLost)
+        }
     }
 
     /// Whether the old system lacks a session that could be moved.

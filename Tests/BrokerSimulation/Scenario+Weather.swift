@@ -398,6 +398,7 @@ extension Scenario {
             weather.users = random.number(2...4)
             weather.rotation = random.pick(Weather.Rotation.allCases)
             weather.imports = 0.9
+            weather.refusesNewTokens = random.pick([0, 0.4])
             weather.slow = random.pick([0.2, 0.6])
             weather.slowRange = 500...16_000
             weather.lostBefore = random.pick([0, 0.3])
@@ -422,6 +423,7 @@ extension Scenario {
             weather.moving = MovingWeather.mixed(&random)
             weather.moving.moves = 0.9
             weather.imports = random.pick([0, 0, 0.3])
+            weather.refusesNewTokens = random.pick([0, 0, 0.4])
             weather.slow = random.pick([0.1, 0.4])
             weather.slowRange = 500...16_000
             weather.lostBefore = random.pick([0, 0.2])

@@ -11,7 +11,10 @@ extension SimulatedProvider: TokenImporting {
     func identifyImported(
         _ tokens: TokenSet, of imported: ImportedTokens, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
-        try await identify(tokens, context, by: deadline)
+        let isRefused =
+            world.isFoul && weather.refusesNewTokens > 0 && scheduler.random.chance(weather.refusesNewTokens)
+        guard !isRefused else { throw .identityRejected(detail: "401", refusesToken: true) }
+        return try await identify(tokens, context, by: deadline)
     }
 
     func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {

@@ -171,6 +171,8 @@ struct Weather {
     var pages = 0.0
     /// The probability that a person signs in by the import of a token that the app already has.
     var imports = 0.0
+    /// The probability that userinfo refuses the access token that an import has brought (401).
+    var refusesNewTokens = 0.0
     /// The moves from an old system.
     var moving = MovingWeather()
     /// The probability that the app makes a call that its user has to confirm (presence).
@@ -300,6 +302,7 @@ struct Weather {
         }
         if random.chance(0.25) { weather.imports = random.pick([0.3, 0.8]) }
         if random.chance(0.2) { weather.moving = MovingWeather.mixed(&random) }
+        if random.chance(0.3) { weather.refusesNewTokens = random.pick([0.2, 0.6]) }
         return weather
     }
 }

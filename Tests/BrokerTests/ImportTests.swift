@@ -335,11 +335,25 @@ import Testing
         "Userinfo refuses a new access token, and the refresh of its pair fails → 503; the next post decides",
         arguments: [true, false])
     func renewalFails(_ isLost: Bool) async throws {
-        let broker = try broker(.init(identify: [refusesToken, refusesToken]))
+        let broker = try broker(.init(identify: [refusesToken]))
         broker.provider.script.withLock { $0.laterImports = [isLost ? lost : away] }
         #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
         _ = try await broker.forward(input())
-        #expect(calls(broker) == 3)
+        let tokens = broker.provider.script.withLock { $0.imports.map { $0.tokens.refreshToken?.reveal() } }
+        #expect(tokens == ["rt-of-the-app", "rt-r1", "rt-r1"])
+    }
+
+    @Test(
+        "The tokens of an import expire while each read of the user fails → the next post refreshes them",
+        arguments: [nil, "rt-of-the-app"])
+    func keptTokensExpire(_ onlyRefreshToken: String?) async throws {
+        let broker = try broker(
+            .init(identify: [gone], tokenLifetime: .seconds(300), onlyRefreshToken: onlyRefreshToken))
+        #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+        broker.clock.advance(.seconds(301))
+        broker.provider.script.withLock { $0.identify = [] }
+        _ = try await broker.forward(input())
+        #expect(calls(broker) == 2)
     }
 
     @Test("Userinfo refuses a new access token, and the provider kept the app's refresh token → 503, after one call")

@@ -60,26 +60,46 @@ extension ImportCalls {
         return stored.tokens
     }
 
-    /// Returns newer tokens of the import if an API has refused the access token that was just granted; nil otherwise.
+    /// Throws if kept tokens have expired, as if the API had refused them.
+    func checkAge(_ tokens: TokenSet, _ provider: any TokenImporting) throws(ProviderFailure) {
+        guard row.imported?.pairKeptAt != nil, provider.spendsImportedTokens, isExpired(tokens) else { return }
+        throw .identityRejected(detail: "the kept access token has expired", refusesToken: true)
+    }
+
+    private func isExpired(_ tokens: TokenSet) -> Bool {
+        tokens.expiresAt.map { $0 <= context.clock.now() } ?? false
+    }
+
+    /// Returns the refresh token to send after a failed read of the user; nil if a refresh would be useless.
     ///
     /// An app's old SDK may have sent the spent refresh token at the same moment. Some providers then end the whole grant, which
-    /// only a refresh with the new token shows: the provider refuses that, too. If the provider grants it, the API may be at
-    /// fault, and the user is read again.
-    ///
-    /// If the provider has kept the app's refresh token, the call is left out, because such a provider tolerates repeated
-    /// tokens.
-    func renewed(
+    /// only a refresh with the new token shows: the provider refuses that, too. If the provider has kept the app's refresh
+    /// token, the refresh is left out, because such a provider tolerates repeated tokens.
+    func renewable(
         _ tokens: TokenSet, _ imported: ImportedTokens, _ provider: any TokenImporting, after failure: ProviderFailure
-    ) async throws(BrokerProblem) -> TokenSet? {
+    ) -> Secret? {
         guard case .identityRejected(_, refusesToken: true) = failure, provider.spendsImportedTokens,
-            let token = tokens.refreshToken, token.reveal() != imported.refreshToken?.reveal()
+            let token = tokens.refreshToken, isExpired(tokens) || token.reveal() != imported.refreshToken?.reveal()
         else { return nil }
+        return token
+    }
+
+    /// Refreshes granted tokens of an import, and keeps the newer tokens.
+    ///
+    /// Before, the older tokens are kept as expired. If the answer is lost, or this process dies, the next post then begins with
+    /// the same refresh. Otherwise it could make a session with a refresh token that is spent.
+    func renewed(
+        _ tokens: TokenSet, _ token: Secret, _ imported: ImportedTokens, _ provider: any TokenImporting
+    ) async throws(BrokerProblem) -> TokenSet {
+        var older = tokens
+        older.expiresAt = WallTime(seconds: 0)
+        try await keep(older)
         let begun = context.clock.monotonic()
-        var held = imported
-        held.refreshToken = token
+        var sent = imported
+        sent.refreshToken = token
         let proof = tokens.key.map { ProofMaker($0.pair, context.vault, context.clock) }
         let key = ImportForward.key(profile.name, refreshToken: token, context)
-        switch await takenOver(held, provider, proof, key: key) {
+        switch await takenOver(sent, provider, proof, key: key) {
         case .success(let newer):
             let newer = try await granted(provider, newer, begun: begun)
             try await keep(newer)

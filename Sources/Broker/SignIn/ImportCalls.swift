@@ -40,27 +40,9 @@ struct ImportCalls: Sendable {
             throw await settlement.spend(
                 .providerError, because: .unusable(detail: "this kind of provider imports no tokens"))
         }
-        var tokens: TokenSet
-        if row.imported?.pairKeptAt != nil {
-            tokens = try await keptTokens()
-        } else {
-            tokens = try await call(provider, imported)
-            if provider.spendsImportedTokens {
-                try await keep(tokens)
-                await noteGrant(provider)
-            }
-        }
+        let granted = try await grantedTokens(provider, imported)
         plan.trial?.noteGrant()
-        let who: ProviderIdentity
-        do throws(ProviderFailure) { who = try await user(of: tokens, imported, provider) } catch {
-            guard let newer = try await renewed(tokens, imported, provider, after: error) else {
-                throw await unread(tokens, provider, because: error)
-            }
-            tokens = newer
-            do throws(ProviderFailure) { who = try await user(of: newer, imported, provider) } catch {
-                throw await unread(newer, provider, because: error)
-            }
-        }
+        let (tokens, who) = try await known(granted, imported, provider)
         if let expected = imported.expectedSubject, expected != who.subject {
             // A doubt about the clock leaves this difference as it is.
             throw await settlement.spendRevoking(
@@ -71,6 +53,39 @@ struct ImportCalls: Sendable {
             try await settlement.end(trial, tokens, of: who.subject, isPair: provider.spendsImportedTokens)
         }
         return try await settlement.complete(tokens, who, imported.scope)
+    }
+
+    /// Returns the tokens that the provider has granted now or earlier.
+    private func grantedTokens(
+        _ provider: any TokenImporting, _ imported: ImportedTokens
+    ) async throws(BrokerProblem) -> TokenSet {
+        if row.imported?.pairKeptAt != nil { return try await keptTokens() }
+        let tokens = try await call(provider, imported)
+        if provider.spendsImportedTokens {
+            try await keep(tokens)
+            await noteGrant(provider)
+        }
+        return tokens
+    }
+
+    /// Returns the user of granted tokens, with the newest tokens.
+    ///
+    /// If the access token is refused, or was kept until its end, the tokens are refreshed one time.
+    private func known(
+        _ granted: TokenSet, _ imported: ImportedTokens, _ provider: any TokenImporting
+    ) async throws(BrokerProblem) -> (TokenSet, ProviderIdentity) {
+        let failure: ProviderFailure
+        do throws(ProviderFailure) {
+            try checkAge(granted, provider)
+            return (granted, try await user(of: granted, imported, provider))
+        } catch { failure = error }
+        guard let token = renewable(granted, imported, provider, after: failure) else {
+            throw await unread(granted, provider, because: failure)
+        }
+        let newer = try await renewed(granted, token, imported, provider)
+        do throws(ProviderFailure) { return (newer, try await user(of: newer, imported, provider)) } catch {
+            throw await unread(newer, provider, because: error)
+        }
     }
 
     private func user(

@@ -127,7 +127,11 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
     package func identifyImported(
         _ tokens: TokenSet, of imported: ImportedTokens, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
-        try await identify(tokens, context, by: deadline)
+        do throws(ProviderFailure) { return try await identify(tokens, context, by: deadline) } catch {
+            // Clover answers 401 for another merchant than the token's.
+            guard case .identityRejected(let detail, _) = error else { throw error }
+            throw .identityRejected(detail: detail)
+        }
     }
 
     /// Exchanges a legacy (v1) token for a code for the broker's app and the token's merchant, and redeems that code

@@ -138,6 +138,13 @@ sandbox DELETE /faults
 post /v1/sessions "$import"
 expect_status 201 "repeated import after the merchant's address is back → a session"
 same "$((before + 1))" "$(calls clover/refresh)" "import of Clover tokens while reading the merchant fails, and its repetition → one refresh call"
+clover_tokens
+before=$(calls clover/refresh)
+for _ in 1 2; do
+    post /v1/sessions "$(jq -c '.tokens.merchant_id = "MFKOTHER00001"' <<<"$import")"
+    expect_problem 502 identity_rejected "import of Clover tokens with another merchant's id"
+done
+same "$((before + 1))" "$(calls clover/refresh)" "import of Clover tokens with another merchant's id, twice → one refresh call"
 
 step "6. Migration: a legacy token without an expiry is exchanged for a token pair"
 device legacy-phone

@@ -72,9 +72,7 @@ final class Imports: @unchecked Sendable {
     /// Judges a call that a process is about to send.
     func sends(_ call: Call, of token: String) {
         let spending = calls[token, default: []].filter(\.counts)
-        // The refresh of a new pair may be repeated at each post, because the pair is revoked after an hour.
-        let isPair = !movers.contains { $0.refreshToken == token }
-        if spending.count > 1, !isPair { world.rules.fault("the token \(token) is sent a third time") }
+        if spending.count > 1 { world.rules.fault("the token \(token) is sent a third time") }
         if spending.contains(where: \.isKnown) {
             world.rules.fault("the token \(token) is sent again, although its call has an answer or waits for one")
         }
@@ -91,8 +89,7 @@ final class Imports: @unchecked Sendable {
             case .refreshLost: await mayBeLost(mover)
             case .expired: hasWrongClocks
             case .unknownSession: mover.old.map(isUnknown) ?? false
-            case .grantRevoked: mayHaveLostPair(mover)
-            case .notBound, nil: false
+            case .grantRevoked, .notBound, nil: false
             }
         if !isRight { return wrongful("the import of \(mover.name) was refused") }
         if end != .unknownSession { world.verdict.beyondSaving += 1 }
@@ -107,7 +104,7 @@ final class Imports: @unchecked Sendable {
             let row = try? await world.memory.exchange(key)
             guard row?.outcome == .spent(.refreshLost) else { return false }
         }
-        return losesClaims || calls[token, default: []].contains(where: \.mayBeLost)
+        return losesClaims || calls[token, default: []].contains(where: \.mayBeLost) || mayHaveLostPair(mover)
     }
 
     /// Whether the answer to a refresh of an import's new pair may be lost.
@@ -168,7 +165,8 @@ final class Imports: @unchecked Sendable {
         for mover in movers {
             switch mover.end {
             case nil: wrongful("the import of \(mover.name) stays open")
-            case .alreadyUsed where !others(mover).contains { $0.end == .moved }:
+            // The other app may have to sign in because its new pair is lost, which is judged for itself.
+            case .alreadyUsed where !others(mover).contains { $0.end == .moved || $0.end == .refused }:
                 wrongful("the app's token \(mover.name) is called used up, although every app lacks its session")
             case .mismatched: judgeGrant(mover)
             case .alreadyUsed, .moved, .refused, .closed: break

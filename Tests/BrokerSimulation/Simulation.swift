@@ -302,6 +302,7 @@ package final class Simulation: @unchecked Sendable {
         }
         wrote(commit.tokens, of: commit.tokenDigest)
         storedTokens(commit.tokens, of: commit.tokenDigest)
+        standing.replaces(commit.tokenDigest, at: scheduler.now)
         standing.marks(commit.tokenDigest, isUnchecked: commit.subjectUnchecked, at: scheduler.now)
         if let token = commit.targetToken { stored(token) }
     }

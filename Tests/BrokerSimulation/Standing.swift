@@ -29,6 +29,8 @@ final class Standing {
     private var own: [Digest: [Stored]] = [:]
     /// The access tokens for other APIs, by the key of their row in the store.
     private var kept: [Digest: Kept] = [:]
+    /// The moments when a refresh replaced the refresh token of a session in the store.
+    private var replaced: [Digest: [Int]] = [:]
     /// The sessions whose tokens have a subject that was not checked yet, and the moment since when this is so.
     private var unchecked: [Digest: Int] = [:]
 
@@ -47,6 +49,9 @@ final class Standing {
     func stores(_ text: String, of session: Digest, at moment: Int) {
         Self.add(text, to: &own[session, default: []], at: moment)
     }
+
+    /// Notes that a refresh of a session was stored, for its own token or for another API's.
+    func replaces(_ session: Digest, at moment: Int) { replaced[session, default: []].append(moment) }
 
     /// Notes that a new access token for another API was stored.
     func keeps(_ text: String, as key: Digest, of session: Digest, at moment: Int) {
@@ -75,10 +80,10 @@ final class Standing {
         }
     }
 
-    /// Returns whether two refreshes replaced a session's own token so fast that a process, which reads the token twice, may
+    /// Returns whether two refreshes replaced a session's refresh token so fast that a process, which reads the token twice, may
     /// have missed one.
     func hadTwoReplacementsAtOnce(_ session: Digest, in period: Range<Int>) -> Bool {
-        let moments = own[session, default: []].compactMap(\.until).filter(period.contains)
+        let moments = replaced[session, default: []].filter(period.contains)
         return zip(moments, moments.dropFirst()).contains { $1 - $0 < Self.betweenLooks }
     }
 

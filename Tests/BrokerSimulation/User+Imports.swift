@@ -106,6 +106,8 @@ extension User {
         case .providerUnavailable, .storeUnavailable, .providerError:
             if problem.retry != nil { world.imports.wrongful("a passing fault ends an import") }
             return false
+        // The nonce grew too old while the post waited, so the app repeats the post with a new one.
+        case .useDPoPNonce: return false
         case .loginRequired:
             if case .importFailed(let end) = problem.payload {
                 await world.imports.refused(mover, end)

@@ -20,7 +20,7 @@ struct AdministrationContract {
         let importer = try await store.claimImport(imported, sparing: .none)
         #expect(importer == .claimed(imported))
         let pair = ImportPair(key: imported.key, tokens: Rows.sealed("pair"))
-        _ = try await store.keepPair(pair, fence: imported.fence, at: Rows.seconds(4))
+        _ = try await store.keepPair(pair, as: ImportMarks.attemptsWithPair, fence: imported.fence, at: Rows.seconds(4))
         try await store.noteImportGrant(Rows.digest(), at: Rows.now)
         for number in 0..<5 { try await store.signIn(Rows.session(sid: number == 1 ? Rows.digest() : nil)) }
         let (held, ended) = (Rows.session(), Rows.session())

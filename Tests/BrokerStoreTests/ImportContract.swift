@@ -201,7 +201,7 @@ struct ImportContract {
                 row.key, fence: owner.fence, session: session, replacing: nil, sessionLimit: 5)
             #expect(late == nil)
             let pair = ImportPair(key: row.key, tokens: Rows.sealed())
-            #expect(try await !store.keepPair(pair, fence: owner.fence, at: Rows.now))
+            #expect(try await !store.keepPair(pair, as: ImportMarks.attemptsWithPair, fence: owner.fence, at: Rows.now))
             #expect(try await !store.countImportCall(row.key, fence: owner.fence, calls: 2))
             #expect(try await !store.releaseImport(row.key, fence: owner.fence, ImportRelease(calls: 0)))
             #expect(try await store.keptPair(row.key) == nil)
@@ -215,7 +215,7 @@ struct ImportContract {
     }
 
     @Test(
-        "An import's pair is kept → only its owner replaces it, and only its starter claims again; a session or a refusal deletes it",
+        "An import's pair is kept → only its owner replaces it, by a newer one, and only its starter claims again; the end deletes it",
         arguments: StoreEngine.allCases)
     func kept(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -223,18 +223,24 @@ struct ImportContract {
                 let row = importRow()
                 let pair = ImportPair(key: row.key, tokens: Rows.sealed("pair"))
                 var owner = try await claim(row, store)
-                for _ in 0..<2 { #expect(try await store.keepPair(pair, fence: owner.fence, at: Rows.seconds(1))) }
+                let number = ImportMarks.attemptsWithPair
+                for _ in 0..<2 {
+                    #expect(try await store.keepPair(pair, as: number, fence: owner.fence, at: Rows.seconds(1)))
+                }
                 #expect(try await store.keptPair(row.key) == pair)
                 let newer = ImportPair(key: row.key, tokens: Rows.sealed("newer pair"))
-                #expect(try await !store.keepPair(newer, fence: owner.fence + 1, at: Rows.seconds(2)))
+                let after = Rows.seconds(2)
+                #expect(try await !store.keepPair(newer, as: number + 1, fence: owner.fence + 1, at: after))
                 #expect(try await store.keptPair(row.key) == pair)
-                #expect(try await store.keepPair(newer, fence: owner.fence, at: Rows.seconds(2)))
+                #expect(try await store.keepPair(newer, as: number + 1, fence: owner.fence, at: after))
+                // A repeat of the first write arrives late.
+                #expect(try await !store.keepPair(pair, as: number, fence: owner.fence, at: after))
                 #expect(try await store.keptPair(row.key) == newer)
                 for release in [0, 1] {
                     #expect(
                         try await store.releaseImport(row.key, fence: owner.fence, ImportRelease(calls: release)))
                     let standing = try await store.exchange(row.key)
-                    #expect(standing?.attempts == ImportMarks.attemptsWithPair)
+                    #expect(standing?.attempts == number + 1)
                     #expect(standing?.imported?.pairKeptAt == Rows.seconds(1))
                     #expect(standing?.imported?.keptUntil == row.imported?.keptUntil)
                     guard case .existing = try await store.claimImport(rival(of: row), sparing: .none) else {
@@ -244,7 +250,7 @@ struct ImportContract {
                     var again = row
                     again.claim = Rows.claim()
                     owner = try await claim(again, store)
-                    #expect(owner.attempts == ImportMarks.attemptsWithPair)
+                    #expect(owner.attempts == number + 1)
                     #expect(owner.imported?.pairKeptAt == Rows.seconds(1))
                 }
                 // The owner dies.
@@ -252,7 +258,7 @@ struct ImportContract {
                 var again = row
                 again.claim = Rows.claim()
                 owner = try await claim(again, store)
-                #expect(owner.attempts == ImportMarks.attemptsWithPair)
+                #expect(owner.attempts == number + 1)
                 if isCompleted {
                     let session = Rows.session()
                     let ended = try await store.completeExchange(
@@ -305,7 +311,8 @@ struct ImportContract {
             for row in [waiting, claimed, dead] {
                 let owner = try await claim(row, store)
                 let pair = ImportPair(key: row.key, tokens: Rows.sealed("pair"))
-                #expect(try await store.keepPair(pair, fence: owner.fence, at: Rows.now))
+                #expect(
+                    try await store.keepPair(pair, as: ImportMarks.attemptsWithPair, fence: owner.fence, at: Rows.now))
                 rows[row.key] = owner
             }
             let fence = try #require(rows[waiting.key]).fence

@@ -74,7 +74,8 @@ import Testing
         try await withStores { raw in
             let row = try await claim(importRow(), raw.store)
             let pair = ImportPair(key: row.key, tokens: Rows.sealed("pair"))
-            #expect(try await raw.store.keepPair(pair, fence: row.fence, at: Rows.now))
+            #expect(
+                try await raw.store.keepPair(pair, as: ImportMarks.attemptsWithPair, fence: row.fence, at: Rows.now))
             #expect(try await raw.store.releaseImport(row.key, fence: row.fence, ImportRelease(calls: 0)))
             var again = row
             again.claim = Rows.claim()
@@ -93,7 +94,9 @@ import Testing
                 try await raw.run("DELETE FROM outbox")
                 let row = try await claim(importRow(), raw.store)
                 let pair = ImportPair(key: row.key, tokens: Rows.sealed("pair"))
-                #expect(try await raw.store.keepPair(pair, fence: row.fence, at: Rows.now))
+                #expect(
+                    try await raw.store.keepPair(pair, as: ImportMarks.attemptsWithPair, fence: row.fence, at: Rows.now)
+                )
                 try await raw.run(statement)
                 _ = try await raw.store.sweep(now: Rows.seconds(3601), limit: 10, lapsedSince: Rows.now)
                 let outbox = try await raw.store.takeOutbox(

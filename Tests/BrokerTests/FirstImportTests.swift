@@ -124,6 +124,14 @@ import Testing
         #expect(calls(broker) == 2)
     }
 
+    @Test("The provider grants, and ends the grant before the user is read → the sentence says so, and asks who did it")
+    func endedGrant() async throws {
+        let refusesToken = ProviderFailure.identityRejected(detail: "", refusesToken: true)
+        let broker = try broker(.init(identify: [refusesToken], laterImports: [revoked]))
+        #expect(try await refusal(broker).contains("the provider ended the grant"))
+        #expect(calls(broker) == 2)
+    }
+
     @Test("The provider refuses the token after a grant → the sentence says that the token is spent")
     func deadToken() async throws {
         let broker = try broker()

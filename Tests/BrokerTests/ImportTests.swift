@@ -303,6 +303,8 @@ import Testing
         #expect(imports.first?.tokens.refreshToken?.reveal() == "rt-of-the-app")
         #expect(imports.last?.tokens.refreshToken?.reveal() != "rt-of-the-app")
         #expect(try await broker.store.keptPair(try #require(try await row(broker)).key) == nil)
+        // If the provider is wrong about the grant, the older tokens may be alive.
+        #expect(try await broker.store.outboxCount() == 1)
     }
 
     @Test("Userinfo refuses a new access token, and the provider grants its refresh token → the newer tokens' session")
@@ -319,11 +321,15 @@ import Testing
     @Test("Userinfo refuses each new access token → 503, and the newest pair is kept for an hour from the first grant")
     func keepsRefusing() async throws {
         let broker = try broker(.init(identify: Array(repeating: refusesToken, count: 4)))
-        for _ in 0..<2 {
+        for count in [2, 3] {
             #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+            #expect(calls(broker) == count)
+            // The tokens were refreshed a moment ago, so the next post only reads the user.
+            broker.provider.script.withLock { $0.identify.insert(refusesToken, at: 0) }
+            #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+            #expect(calls(broker) == count)
             broker.clock.advance(.seconds(1700))
         }
-        #expect(calls(broker) == 3)
         #expect(broker.provider.script.withLock { $0.imports.last?.tokens.refreshToken?.reveal() } == "rt-r2")
         broker.clock.advance(.seconds(300))
         _ = try await Sweeper(broker.context, owner: "a").sweep()
@@ -331,16 +337,176 @@ import Testing
         #expect(try await broker.store.outboxCount() == 1)
     }
 
-    @Test(
-        "Userinfo refuses a new access token, and the refresh of its pair fails → 503; the next post decides",
-        arguments: [true, false])
-    func renewalFails(_ isLost: Bool) async throws {
+    private func sent(_ broker: TestBroker) -> [String?] {
+        broker.provider.script.withLock { $0.imports.map { $0.tokens.refreshToken?.reveal() } }
+    }
+
+    @Test("The refresh of a new pair fails for a passing reason → 503; the next post reads the user with the same pair")
+    func renewalIsRefused() async throws {
+        for failure in [away, .notSent(detail: ""), refusal("invalid_client", status: 401), refusal("", status: 401)] {
+            let broker = try broker(.init(identify: [refusesToken]))
+            broker.provider.script.withLock { $0.laterImports = [failure] }
+            let code = await problem { try await broker.forward(input()) }?.code
+            #expect(code == .providerUnavailable || code == .providerError)
+            _ = try await broker.forward(input())
+            #expect(sent(broker) == ["rt-of-the-app", "rt-r1"])
+        }
+    }
+
+    @Test("The answer to the refresh of a new pair is lost → one confirming call after 2 s, with the same key")
+    func renewalIsLost() async throws {
         let broker = try broker(.init(identify: [refusesToken]))
-        broker.provider.script.withLock { $0.laterImports = [isLost ? lost : away] }
-        #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+        broker.provider.script.withLock { $0.laterImports = [lost] }
         _ = try await broker.forward(input())
-        let tokens = broker.provider.script.withLock { $0.imports.map { $0.tokens.refreshToken?.reveal() } }
-        #expect(tokens == ["rt-of-the-app", "rt-r1", "rt-r1"])
+        #expect(sent(broker) == ["rt-of-the-app", "rt-r1", "rt-r1"])
+        #expect(broker.clock.asked.contains(.seconds(2)))
+        let keys = broker.provider.script.withLock { $0.imports.map(\.idempotencyKey) }
+        #expect(Set(keys).count == 2 && keys[1] == keys[2])
+    }
+
+    @Test("The confirming refresh of a new pair is refused, or its answer is lost, too → `refresh_lost`, and revoked")
+    func renewalIsLostTwice() async throws {
+        for failure in [lost, refusal("invalid_grant")] {
+            let broker = try broker(.init(identify: [refusesToken]))
+            broker.provider.script.withLock { $0.laterImports = [lost, failure] }
+            for _ in 0..<2 { #expect(end(await problem { try await broker.forward(input()) }) == .refreshLost) }
+            #expect(calls(broker) == 3)
+            #expect(try await broker.store.outboxCount() == 1)
+        }
+    }
+
+    @Test(
+        "The answer to the refresh of a new pair is lost too late for a repeat → the next post begins with the repeat")
+    func renewalIsConfirmedLater() async throws {
+        let broker = try broker(.init(identify: [refusesToken]))
+        broker.provider.script.withLock { $0.laterImports = [lost] }
+        broker.provider.identifying.close()
+        let request = Task { try await broker.forward(input()) }
+        try await eventually("the user is being read") { broker.provider.identifying.waiting > 0 }
+        broker.provider.renewing.close()
+        broker.provider.identifying.open()
+        try await eventually("the pair is being refreshed") { broker.provider.renewing.waiting > 0 }
+        broker.clock.advance(.seconds(16))
+        broker.provider.renewing.open()
+        #expect(await problem { try await request.value }?.code == .providerUnavailable)
+        #expect(sent(broker) == ["rt-of-the-app", "rt-r1"])
+        let reads = broker.provider.script.withLock { $0.contexts.count }
+        _ = try await broker.forward(input())
+        #expect(sent(broker) == ["rt-of-the-app", "rt-r1", "rt-r1"])
+        #expect(broker.provider.script.withLock { $0.contexts.count } == reads + 1)
+    }
+
+    @Test("The owner dies during each of two refreshes of a new pair → `refresh_lost` after two calls, and revoked")
+    func renewalDiesTwice() async throws {
+        let broker = try broker(.init(identify: [refusesToken]))
+        var owners: [(TestBroker, Task<Void, Never>)] = []
+        for count in [1, 2] {
+            let owner = try TestBroker(
+                store: broker.store, vault: broker.vault,
+                provider: ScriptedProvider(
+                    profile: broker.provider.profile, clock: broker.clock, script: .init(identify: [refusesToken])),
+                clients: broker.provider.profile.clients, clock: broker.clock)
+            if count == 1 { owner.provider.renewing.close() } else { owner.provider.gate.close() }
+            owners.append((owner, Task { _ = await problem { try await owner.forward(input()) } }))
+            try await eventually("the pair is being refreshed") {
+                owner.provider.renewing.waiting + owner.provider.gate.waiting > 0
+            }
+            broker.clock.advance(.seconds(26))
+        }
+        #expect(end(await problem { try await broker.forward(input()) }) == .refreshLost)
+        #expect(calls(broker) == 0)
+        #expect(try await broker.store.outboxCount() == 1)
+        for (owner, task) in owners {
+            owner.provider.renewing.open()
+            owner.provider.gate.open()
+            await task.value
+        }
+    }
+
+    @Test("Userinfo refuses a new access token at the end of the import's time → 503 before a refresh of the pair")
+    func tooLateToRenew() async throws {
+        let broker = try broker(.init(identify: [refusesToken]))
+        broker.provider.identifying.close()
+        let request = Task { try await broker.forward(input()) }
+        try await eventually("the user is being read") { broker.provider.identifying.waiting > 0 }
+        broker.clock.advance(.seconds(16))
+        broker.provider.identifying.open()
+        #expect(await problem { try await request.value }?.code == .providerUnavailable)
+        #expect(calls(broker) == 1)
+        _ = try await broker.forward(input())
+        #expect(calls(broker) == 1)
+    }
+
+    @Test("The provider answers the refresh of a new pair with 429 → all of its imports wait")
+    func renewalIsLimited() async throws {
+        let broker = try broker(.init(identify: [refusesToken]))
+        broker.provider.script.withLock {
+            $0.laterImports = [.retryable(status: 429, retryAfter: .seconds(90), detail: "")]
+        }
+        #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+        #expect(await problem { try await broker.forward(input("rt-of-another-app")) }?.code == .providerUnavailable)
+        #expect(calls(broker) == 2)
+    }
+
+    @Test("The refresh of a new pair shows another certificate than the pair's → a refusal keeps the pair")
+    func renewalShowsAnother() async throws {
+        let broker = try broker(.init(certificate: "first", tokenLifetime: .seconds(300))) {
+            $0.senderConstraint = .mtls
+        }
+        broker.provider.script.withLock { script in
+            script.identify = [gone]
+            script.laterImports = [refusal("invalid_grant")]
+        }
+        #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+        broker.clock.advance(.seconds(301))
+        broker.provider.script.withLock { script in
+            script.identify = []
+            script.certificate = "second"
+        }
+        #expect(await problem { try await broker.forward(input()) }?.code == .providerError)
+        #expect(sent(broker) == ["rt-of-the-app", "rt-r1"])
+        _ = try await broker.forward(input())
+    }
+
+    @Test("The refresh of a new pair leaves out the id_token and the scope → those of the pair stay")
+    func renewalIsSparse() async throws {
+        let broker = try broker(.init(identify: [refusesToken], refreshedSubject: .subject("user-1")))
+        broker.provider.script.withLock { $0.refreshedScope = ["email"] }
+        broker.provider.identifying.close()
+        let request = Task { try await broker.forward(input()) }
+        try await eventually("the user is being read") { broker.provider.identifying.waiting > 0 }
+        broker.provider.script.withLock { script in
+            script.refreshedScope = nil
+            script.refreshedSubject = .absent
+        }
+        broker.provider.identifying.open()
+        let digest = broker.vault.digest(try await request.value.token)
+        let session = try #require(try await broker.store.session(tokenDigest: digest))
+        let stored = try StoredTokens.open(session, broker.context)
+        #expect(stored.tokens.idToken?.reveal() == "id" && stored.tokens.scope == ["email"])
+    }
+
+    @Test("Another process spends an import while the pair is refreshed → the newer tokens are revoked")
+    func spentDuringRenewal() async throws {
+        let broker = try broker(.init(identify: [refusesToken]))
+        broker.provider.identifying.close()
+        let request = Task { try await broker.forward(input()) }
+        try await eventually("the user is being read") { broker.provider.identifying.waiting > 0 }
+        broker.provider.renewing.close()
+        broker.provider.identifying.open()
+        try await eventually("the pair is being refreshed") { broker.provider.renewing.waiting > 0 }
+        let other = try TestBroker(
+            store: broker.store, vault: broker.vault,
+            provider: ScriptedProvider(
+                profile: broker.provider.profile, clock: broker.clock,
+                script: .init(refresh: [refusal("invalid_grant")])), clients: broker.provider.profile.clients,
+            clock: broker.clock)
+        broker.clock.advance(.seconds(26))
+        #expect(end(await problem { try await other.forward(input()) }) == .refreshLost)
+        #expect(try await broker.store.outboxCount() == 1)
+        broker.provider.renewing.open()
+        #expect(end(await problem { try await request.value }) == .refreshLost)
+        #expect(try await broker.store.outboxCount() == 2)
     }
 
     @Test(

@@ -6,11 +6,17 @@ package struct ImportRequest: Sendable {
     package var idempotencyKey: String
     /// The maker of proofs for the key that the provider's tokens are to be bound to; nil for unbound tokens.
     package var proof: ProofMaker?
+    /// Whether an earlier answer for this key had a nonce.
+    package var usesNonces: Bool
 
-    package init(client: ClientName, tokens: ImportedTokens, idempotencyKey: String, proof: ProofMaker? = nil) {
+    package init(
+        client: ClientName, tokens: ImportedTokens, idempotencyKey: String, proof: ProofMaker? = nil,
+        usesNonces: Bool = false
+    ) {
         self.client = client
         self.tokens = tokens
         self.idempotencyKey = idempotencyKey
         self.proof = proof
+        self.usesNonces = usesNonces
     }
 }

@@ -51,6 +51,9 @@ enum FirstImportWords {
         switch end {
         case .grantRevoked where course.failure == nil:
             "refused before any call: these tokens were refused or tested before; take the tokens of another sign-in"
+        case .grantRevoked where course.isGranted:
+            "granted, and then the provider ended the grant\(detail); stop whatever else uses the old token, and try again with "
+                + "the tokens of another sign-in"
         case .grantRevoked:
             "the provider refuses the token\(detail); an earlier import of this client was granted, so the token itself is spent"
         case .refreshLost:

@@ -1,7 +1,12 @@
 /// Keeps the provider's answer to an import until its user is known.
 extension ImportCalls {
+    /// The number of the first answer that this claim keeps; later answers have higher numbers.
+    var firstNumber: Int { max(row.attempts, ImportMarks.attemptsWithPair) }
+
     /// Seals the provider's answer in the store before the user is known, because this process has its only copy.
-    func keep(_ tokens: TokenSet) async throws(BrokerProblem) {
+    ///
+    /// The store refuses an answer with a lower number than the kept one, because a write may arrive late.
+    func keep(_ tokens: TokenSet, as number: Int) async throws(BrokerProblem) {
         let pair: ImportPair
         let stored = StoredTokens(
             provider: profile.name, client: plan.client.name, tokens: tokens, issuedAt: context.clock.now())
@@ -13,24 +18,28 @@ extension ImportCalls {
         }
         let now = context.clock.now()
         let isKept: Bool? = await settlement.insisting("keepPair") { () async throws(StoreFailure) in
-            try await context.store.keepPair(pair, fence: row.fence, at: now)
+            try await context.store.keepPair(pair, as: number, fence: row.fence, at: now)
         }
         switch isKept {
         case true: return
         case nil: throw ExchangeSettlement.notStored
         case false:
-            // The claim lapsed, and another process goes on with the import. A revocation of these tokens could end the
-            // other process's tokens, too.
+            let lapse = ProviderFailure.lost(detail: "the claim of the import lapsed")
+            let standing: ExchangeRow?? = await settlement.insisting("exchange") { () async throws(StoreFailure) in
+                try await context.store.exchange(row.key)
+            }
+            if case .spent(let reason)? = (standing ?? nil)?.outcome {
+                throw await settlement.spendRevoking(reason, because: lapse, revoking: tokens)
+            }
+            // Another process goes on with the import. A revocation of these tokens could end its tokens, too.
             context.events.emit(
-                .exchangeFailed(
-                    provider: profile.name, client: plan.client.name,
-                    failure: .lost(detail: "the claim of the import lapsed")))
+                .exchangeFailed(provider: profile.name, client: plan.client.name, failure: lapse))
             throw .importUnderWay
         }
     }
 
     /// Opens the answer of an earlier call.
-    func keptTokens() async throws(BrokerProblem) -> TokenSet {
+    func keptPair() async throws(BrokerProblem) -> GrantedPair {
         let pair: ImportPair?
         do throws(StoreFailure) { pair = try await context.store.keptPair(row.key) } catch {
             _ = await settlement.releaseImport(
@@ -57,60 +66,6 @@ extension ImportCalls {
                 ImportRelease(calls: 0), because: .unusable(detail: "another client's call got the tokens"))
             throw BrokerProblem(.codeAlreadyUsed)
         }
-        return stored.tokens
-    }
-
-    /// Throws if kept tokens have expired, as if the API had refused them.
-    func checkAge(_ tokens: TokenSet, _ provider: any TokenImporting) throws(ProviderFailure) {
-        guard row.imported?.pairKeptAt != nil, provider.spendsImportedTokens, isExpired(tokens) else { return }
-        throw .identityRejected(detail: "the kept access token has expired", refusesToken: true)
-    }
-
-    private func isExpired(_ tokens: TokenSet) -> Bool {
-        tokens.expiresAt.map { $0 <= context.clock.now() } ?? false
-    }
-
-    /// Returns the refresh token to send after a failed read of the user; nil if a refresh would be useless.
-    ///
-    /// An app's old SDK may have sent the spent refresh token at the same moment. Some providers then end the whole grant, which
-    /// only a refresh with the new token shows: the provider refuses that, too. If the provider has kept the app's refresh
-    /// token, the refresh is left out, because such a provider tolerates repeated tokens.
-    func renewable(
-        _ tokens: TokenSet, _ imported: ImportedTokens, _ provider: any TokenImporting, after failure: ProviderFailure
-    ) -> Secret? {
-        guard case .identityRejected(_, refusesToken: true) = failure, provider.spendsImportedTokens,
-            let token = tokens.refreshToken, isExpired(tokens) || token.reveal() != imported.refreshToken?.reveal()
-        else { return nil }
-        return token
-    }
-
-    /// Refreshes granted tokens of an import, and keeps the newer tokens.
-    ///
-    /// Before, the older tokens are kept as expired. If the answer is lost, or this process dies, the next post then begins with
-    /// the same refresh. Otherwise it could make a session with a refresh token that is spent.
-    func renewed(
-        _ tokens: TokenSet, _ token: Secret, _ imported: ImportedTokens, _ provider: any TokenImporting
-    ) async throws(BrokerProblem) -> TokenSet {
-        var older = tokens
-        older.expiresAt = WallTime(seconds: 0)
-        try await keep(older)
-        let begun = context.clock.monotonic()
-        var sent = imported
-        sent.refreshToken = token
-        let proof = tokens.key.map { ProofMaker($0.pair, context.vault, context.clock) }
-        let key = ImportForward.key(profile.name, refreshToken: token, context)
-        switch await takenOver(sent, provider, proof, key: key) {
-        case .success(let newer):
-            let newer = try await granted(provider, newer, begun: begun)
-            try await keep(newer)
-            return newer
-        case .failure(let refusal):
-            let reading = ImportReading(isConfirming: false, isEnough: false)
-            guard case .spent(let reason) = reading.fate(of: refusal) else {
-                // The pair stays for the next post.
-                throw await settlement.releaseImport(ImportRelease(calls: 0), because: refusal)
-            }
-            throw await settlement.spend(reason, because: refusal)
-        }
+        return GrantedPair(tokens: stored.tokens, keptSince: stored.issuedAt)
     }
 }

@@ -1,7 +1,7 @@
 /// Makes the provider calls of one claimed import, and hands their results to its settlement.
 ///
-/// A refresh token makes at most two calls that may have reached the provider: the first call, and one confirming call after a
-/// lost answer. The row has their number before each call is sent (`ImportStore`).
+/// Of all calls with one refresh token, at most two are granted or lost: the first, and one confirming call after a lost answer.
+/// `ImportStore` counts each call in the row before it is sent.
 struct ImportCalls: Sendable {
     /// The pause between a lost answer and the confirming call.
     ///
@@ -44,7 +44,7 @@ struct ImportCalls: Sendable {
         plan.trial?.noteGrant()
         let (tokens, who) = try await known(granted, imported, provider)
         if let expected = imported.expectedSubject, expected != who.subject {
-            // A doubt about the clock leaves this difference as it is.
+            // This mismatch is final even if the clock is in doubt.
             throw await settlement.spendRevoking(
                 .identityRejected, because: .identityRejected(detail: "the old system names another user"),
                 revoking: tokens)
@@ -58,30 +58,30 @@ struct ImportCalls: Sendable {
     /// Returns the tokens that the provider has granted now or earlier.
     private func grantedTokens(
         _ provider: any TokenImporting, _ imported: ImportedTokens
-    ) async throws(BrokerProblem) -> TokenSet {
-        if row.imported?.pairKeptAt != nil { return try await keptTokens() }
+    ) async throws(BrokerProblem) -> GrantedPair {
+        if row.imported?.pairKeptAt != nil { return try await keptPair() }
         let tokens = try await call(provider, imported)
         if provider.spendsImportedTokens {
-            try await keep(tokens)
+            try await keep(tokens, as: firstNumber)
             await noteGrant(provider)
         }
-        return tokens
+        return GrantedPair(tokens: tokens)
     }
 
     /// Returns the user of granted tokens, with the newest tokens.
     ///
     /// If the access token is refused, or was kept until its end, the tokens are refreshed one time.
     private func known(
-        _ granted: TokenSet, _ imported: ImportedTokens, _ provider: any TokenImporting
+        _ granted: GrantedPair, _ imported: ImportedTokens, _ provider: any TokenImporting
     ) async throws(BrokerProblem) -> (TokenSet, ProviderIdentity) {
         let failure: ProviderFailure
         do throws(ProviderFailure) {
-            try checkAge(granted, provider)
-            return (granted, try await user(of: granted, imported, provider))
+            if provider.spendsImportedTokens { try granted.checkAge(at: context.clock.now()) }
+            return (granted.tokens, try await user(of: granted.tokens, imported, provider))
         } catch { failure = error }
-        guard let token = renewable(granted, imported, provider, after: failure) else {
-            throw await unread(granted, provider, because: failure)
-        }
+        guard provider.spendsImportedTokens,
+            let token = granted.tokenToRefresh(after: failure, imported, at: context.clock.now())
+        else { throw await unread(granted.tokens, provider, because: failure) }
         let newer = try await renewed(granted, token, imported, provider)
         do throws(ProviderFailure) { return (newer, try await user(of: newer, imported, provider)) } catch {
             throw await unread(newer, provider, because: error)
@@ -102,7 +102,7 @@ struct ImportCalls: Sendable {
         _ tokens: TokenSet, _ provider: any TokenImporting, because failure: ProviderFailure
     ) async -> BrokerProblem {
         guard isPassing(failure, provider) else { return await settlement.settleIdentityFailure(failure, tokens) }
-        // The number of calls is 0 here, because their last answer is known. If it is a pair, the store ignores the number.
+        // `calls` is 0, because the last call's answer is known. For a kept pair, the store ignores `calls`.
         return await settlement.releaseImport(ImportRelease(calls: 0), because: failure)
     }
 
@@ -149,9 +149,6 @@ struct ImportCalls: Sendable {
             switch await takenOver(imported, provider, proof, key: row.key) {
             case .success(let tokens): return try await granted(provider, tokens, begun: begun)
             case .failure(let error): failure = error
-            }
-            if case .retryable(429, let pause, _) = failure {
-                context.memory.imports.hold(profile.name, for: pause, at: context.clock.monotonic())
             }
             switch reading(isConfirming: calls > 1, grantsOthers).fate(of: failure) {
             case .spent(let reason):
@@ -238,15 +235,22 @@ struct ImportCalls: Sendable {
 
     /// Brings a token to the provider.
     ///
-    /// `key` is the idempotency key, which is the same for each call with this token.
+    /// `key` is the idempotency key, which is the same for each repeat of a call.
     func takenOver(
-        _ tokens: ImportedTokens, _ provider: any TokenImporting, _ proof: ProofMaker?, key: Digest
+        _ tokens: ImportedTokens, _ provider: any TokenImporting, _ proof: ProofMaker?, usesNonces: Bool = false,
+        key: Digest
     ) async -> Result<TokenSet, ProviderFailure> {
         let request = ImportRequest(
-            client: plan.client.name, tokens: tokens, idempotencyKey: Base64URL.encode(key.bytes), proof: proof)
+            client: plan.client.name, tokens: tokens, idempotencyKey: Base64URL.encode(key.bytes), proof: proof,
+            usesNonces: usesNonces)
         do throws(ProviderFailure) {
             return .success(try await provider.takeOver(request, by: exchange.deadline))
-        } catch { return .failure(error) }
+        } catch {
+            if case .retryable(429, let pause, _) = error {
+                context.memory.imports.hold(profile.name, for: pause, at: context.clock.monotonic())
+            }
+            return .failure(error)
+        }
     }
 
     private func reading(isConfirming: Bool, _ grantsOthers: Bool) -> ImportReading {
@@ -267,12 +271,21 @@ struct ImportCalls: Sendable {
             profile.name, plan.client.name, since: begun - refusedFor, forImport: true)
     }
 
-    /// Waits after a lost answer, and counts the confirming call; returns false if the next post has to make it.
-    private func mayConfirm(_ failure: ProviderFailure) async throws(BrokerProblem) -> Bool {
-        guard exchange.deadline - context.clock.monotonic() >= Self.enough else { return false }
+    /// Whether enough time is left for a call that spends a token.
+    var hasTime: Bool { exchange.deadline - context.clock.monotonic() >= Self.enough }
+
+    /// Waits after a lost answer; returns false if the next post has to make the confirming call.
+    func waits(after failure: ProviderFailure) async -> Bool {
+        guard hasTime else { return false }
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
         do { try await context.clock.sleep(Self.pause) } catch { return false }
+        return true
+    }
+
+    /// Waits after a lost answer, and counts the confirming call; returns false if the next post has to make it.
+    private func mayConfirm(_ failure: ProviderFailure) async throws(BrokerProblem) -> Bool {
+        guard await waits(after: failure) else { return false }
         let isCounted: Bool
         do throws(StoreFailure) {
             isCounted = try await context.store.countImportCall(

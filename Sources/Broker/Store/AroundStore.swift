@@ -94,9 +94,11 @@ extension AroundStore {
         }
     }
 
-    package func keepPair(_ pair: ImportPair, fence: Int64, at now: WallTime) async throws(StoreFailure) -> Bool {
+    package func keepPair(
+        _ pair: ImportPair, as number: Int, fence: Int64, at now: WallTime
+    ) async throws(StoreFailure) -> Bool {
         try await around(.keepPair) { store throws(StoreFailure) in
-            try await store.keepPair(pair, fence: fence, at: now)
+            try await store.keepPair(pair, as: number, fence: fence, at: now)
         }
     }
 

@@ -40,7 +40,7 @@ package struct ImportMarks: Sendable, Equatable {
     package static let maximumCalls = 2
     /// The `mostCalls` of a legacy token, because a question to the old system may be repeated as often as needed.
     package static let anyNumber = Int(Int32.max)
-    /// The `attempts` of a row with a kept pair.
+    /// The least `attempts` of a row with a kept pair, which are then the number of the pair.
     ///
     /// Release 0.1.0 leaves a released row with so many attempts alone.
     package static let attemptsWithPair = 3

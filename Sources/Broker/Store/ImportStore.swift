@@ -19,12 +19,15 @@ package protocol ImportStore: Sendable {
     /// Writes the number of an import's calls before the confirming call is sent; returns false if `fence` is out of date.
     func countImportCall(_ key: Digest, fence: Int64, calls: Int) async throws(StoreFailure) -> Bool
 
-    /// Keeps the provider's answer in one transaction with its row; returns false if `fence` is out of date.
+    /// Keeps the provider's answer in one transaction with its row; returns false if `fence` is out of date, or if the kept pair
+    /// has a higher `number`.
     ///
     /// A newer pair replaces the kept one, and the time of the first pair stays. The pair is deleted when the exchange is
     /// settled. After `ImportMarks.pairPeriod`, a sweep moves it to the outbox and spends the exchange as `.expired`, unless a
     /// claim of the exchange exists.
-    func keepPair(_ pair: ImportPair, fence: Int64, at now: WallTime) async throws(StoreFailure) -> Bool
+    func keepPair(
+        _ pair: ImportPair, as number: Int, fence: Int64, at now: WallTime
+    ) async throws(StoreFailure) -> Bool
 
     /// Returns the kept pair of an exchange.
     func keptPair(_ key: Digest) async throws(StoreFailure) -> ImportPair?

@@ -16,6 +16,7 @@ extension OAuthEngine {
             idempotencyKey: imported.idempotencyKey)
         request.isImport = true
         request.proof = imported.proof
+        request.usesNonces = imported.usesNonces
         var tokens: TokenSet
         do throws(ProviderFailure) { tokens = try await refresh(request, by: deadline) } catch {
             // The server may have spent the token before it asked for another nonce.

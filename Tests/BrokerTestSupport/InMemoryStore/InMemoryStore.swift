@@ -136,8 +136,10 @@ package final class InMemoryStore: BrokerStore {
         try transaction { $0.countImportCall(key, fence: fence, calls: calls) }
     }
 
-    package func keepPair(_ pair: ImportPair, fence: Int64, at now: WallTime) async throws(StoreFailure) -> Bool {
-        try transaction { $0.keepPair(pair, fence: fence, at: now) }
+    package func keepPair(
+        _ pair: ImportPair, as number: Int, fence: Int64, at now: WallTime
+    ) async throws(StoreFailure) -> Bool {
+        try transaction { $0.keepPair(pair, as: number, fence: fence, at: now) }
     }
 
     package func keptPair(_ key: Digest) async throws(StoreFailure) -> ImportPair? {

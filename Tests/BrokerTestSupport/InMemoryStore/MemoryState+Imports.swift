@@ -48,10 +48,10 @@ extension MemoryState {
         return true
     }
 
-    mutating func keepPair(_ pair: ImportPair, fence: Int64, at now: WallTime) -> Bool {
-        guard var row = owned(pair.key, fence), row.imported != nil else { return false }
+    mutating func keepPair(_ pair: ImportPair, as number: Int, fence: Int64, at now: WallTime) -> Bool {
+        guard var row = owned(pair.key, fence), row.imported != nil, row.attempts <= number else { return false }
         if row.imported?.pairKeptAt == nil { row.imported?.pairKeptAt = now }
-        row.attempts = ImportMarks.attemptsWithPair
+        row.attempts = number
         exchanges[pair.key] = row
         importPairs[pair.key] = pair
         return true

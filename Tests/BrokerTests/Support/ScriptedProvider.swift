@@ -110,6 +110,8 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     let gate = Gate()
     /// The gate for calls that redeem a code.
     let redeeming = Gate()
+    /// The gate for imports after the first one.
+    let renewing = Gate()
     /// The gate for calls that ask who the user of new tokens is.
     let identifying = Gate()
     /// The gate for checks of the subject in a refresh's answer.
@@ -277,6 +279,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
             script.imports.append(request)
             return script.imports.count > 1 && !script.laterImports.isEmpty ? script.laterImports.removeFirst() : nil
         }
+        if script.withLock({ $0.imports.count > 1 }) { await renewing.pass() }
         if let failure { throw failure }
         var refresh = RefreshRequest(
             client: request.client, refreshToken: request.tokens.refreshToken ?? Secret(""),

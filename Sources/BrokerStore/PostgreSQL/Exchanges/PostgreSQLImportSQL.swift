@@ -137,12 +137,13 @@ enum PostgreSQLImportSQL {
         "keep_pair",
         [
             "key": .bytes, "sealed_key": .text, "sealed": .bytes, "fence": .integer, "now": .integer,
-            "attempts": .integer,
+            "number": .integer,
         ],
         """
         WITH kept AS (
-            UPDATE exchanges SET pair_kept_at = coalesce(pair_kept_at, :now), attempts = :attempts
-            WHERE key = :key AND fence = :fence AND outcome = 0 AND kept_until IS NOT NULL AND format = 1 RETURNING key),
+            UPDATE exchanges SET pair_kept_at = coalesce(pair_kept_at, :now), attempts = :number
+            WHERE key = :key AND fence = :fence AND outcome = 0 AND kept_until IS NOT NULL AND attempts <= :number
+                AND format = 1 RETURNING key),
         pair AS (
             INSERT INTO import_pairs (key, sealed_key, sealed) SELECT key, :sealed_key, :sealed FROM kept
             ON CONFLICT (key) DO UPDATE SET sealed_key = excluded.sealed_key, sealed = excluded.sealed)

@@ -55,14 +55,14 @@ extension PostgreSQLStore {
     }
 
     package func keepPair(
-        _ pair: ImportPair, fence: Int64, at now: WallTime
+        _ pair: ImportPair, as number: Int, fence: Int64, at now: WallTime
     ) async throws(StoreFailure) -> Bool {
         try await write(
             PostgreSQLImportSQL.keep,
             pair.parameters
                 + [
                     "fence": .integer(fence), "now": .time(now),
-                    "attempts": .integer(ImportMarks.attemptsWithPair),
+                    "number": .integer(number),
                 ]
         ) { rows in try rows.first { try $0.truth() } ?? false }
     }

@@ -85,8 +85,8 @@ enum ImportSQL {
         """)
     static let keep = NamedSQL(
         """
-        UPDATE exchanges SET pair_kept_at = coalesce(pair_kept_at, :now), attempts = :attempts
-        WHERE key = :key AND fence = :fence AND outcome = 0 AND kept_until IS NOT NULL AND format = 1
+        UPDATE exchanges SET pair_kept_at = coalesce(pair_kept_at, :now), attempts = :number
+        WHERE key = :key AND fence = :fence AND outcome = 0 AND kept_until IS NOT NULL AND attempts <= :number AND format = 1
         """)
     static let insertPair = NamedSQL(
         """

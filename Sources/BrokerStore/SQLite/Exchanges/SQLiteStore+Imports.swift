@@ -48,12 +48,12 @@ extension SQLiteStore {
     }
 
     package func keepPair(
-        _ pair: ImportPair, fence: Int64, at now: WallTime
+        _ pair: ImportPair, as number: Int, fence: Int64, at now: WallTime
     ) async throws(StoreFailure) -> Bool {
         try await writer.write { database in
             let values: Named = [
                 "now": now.sql, "key": pair.key.sql, "fence": fence.databaseValue,
-                "attempts": ImportMarks.attemptsWithPair.databaseValue,
+                "number": number.databaseValue,
             ]
             guard try database.change(ImportSQL.keep, values) == 1 else { return false }
             try database.change(ImportSQL.insertPair, pair.values)

@@ -15,12 +15,12 @@ extension ImportCalls {
             .importedTokens, [profile.name.text, token.reveal(), tokens.accessToken.reveal()])
         var (calls, number) = (pair.calls, firstNumber)
         while calls < ImportMarks.maximumCalls {
-            try await checkTime()
             calls += 1
             number += 1
             try await keep(pair.marked(calls: calls), as: number)
             let begun = context.clock.monotonic()
             let isOthers = showsAnother(tokens)
+            // With too little time, the answer would be lost. So look after the write, which may take long.
             let result =
                 hasTime
                 ? await takenOver(sent, provider, proof, usesNonces: tokens.key?.usesNonces ?? false, key: key)
@@ -52,13 +52,6 @@ extension ImportCalls {
         throw await settlement.spendRevoking(
             .refreshLost, because: .lost(detail: "the answers to both refreshes of the new tokens are lost"),
             revoking: tokens)
-    }
-
-    /// Releases the import if the time is too short for a refresh, whose answer would be lost.
-    private func checkTime() async throws(BrokerProblem) {
-        guard !hasTime else { return }
-        throw await settlement.releaseImport(
-            ImportRelease(calls: 0), because: .notSent(detail: "too little time is left to refresh the new tokens"))
     }
 
     /// Whether a call shows another certificate than the tokens', so that a refusal may concern the certificate.

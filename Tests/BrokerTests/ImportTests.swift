@@ -486,6 +486,28 @@ import Testing
         #expect(stored.tokens.idToken?.reveal() == "id" && stored.tokens.scope == ["email"])
     }
 
+    @Test("A pair was kept a minute ago, or a little less → a refused access token lets it be refreshed, or rest")
+    func rest() throws {
+        let kept = WallTime(seconds: 1_000)
+        let pair = GrantedPair(tokens: TokenSet(accessToken: Secret("at"), refreshToken: Secret("rt")), keptSince: kept)
+        let imported = ImportedTokens(accessToken: nil, refreshToken: Secret("old"), merchantID: nil)
+        for (seconds, token) in [(Int64(59), String?.none), (60, "rt")] {
+            let now = kept.advanced(by: .seconds(seconds))
+            #expect(pair.tokenToRefresh(after: refusesToken, imported, at: now)?.reveal() == token)
+        }
+    }
+
+    @Test("A pair is marked → its access token counts as expired, even if the clock is at 1970")
+    func marked() throws {
+        let tokens = TokenSet(accessToken: Secret("at"), refreshToken: Secret("rt"))
+        for calls in 0...2 {
+            let pair = GrantedPair(
+                tokens: GrantedPair(tokens: tokens).marked(calls: calls), keptSince: WallTime(seconds: 0))
+            #expect(pair.calls == calls)
+            #expect((try? pair.checkAge(at: WallTime(seconds: 0))) == nil ? calls > 0 : calls == 0)
+        }
+    }
+
     @Test("Another process spends an import while the pair is refreshed → the newer tokens are revoked")
     func spentDuringRenewal() async throws {
         let broker = try broker(.init(identify: [refusesToken]))
@@ -520,6 +542,8 @@ import Testing
         broker.provider.script.withLock { $0.identify = [] }
         _ = try await broker.forward(input())
         #expect(calls(broker) == 2)
+        // A server with idempotency keys would repeat its first answer.
+        #expect(broker.provider.script.withLock { Set($0.imports.map(\.idempotencyKey)).count } == 2)
     }
 
     @Test("Userinfo refuses a new access token, and the provider kept the app's refresh token → 503, after one call")

@@ -2,6 +2,7 @@
 struct GrantedPair: Sendable {
     /// The shortest time between two refreshes of one import's tokens.
     private static let rest = Duration.seconds(60)
+
     let tokens: TokenSet
     /// The time when the tokens were kept; nil if this claim got them from the provider.
     var keptSince: WallTime?
@@ -44,5 +45,6 @@ struct GrantedPair: Sendable {
         return token.reveal() == imported.refreshToken?.reveal() ? nil : token
     }
 
-    private func isExpired(at now: WallTime) -> Bool { tokens.expiresAt.map { $0 <= now } ?? false }
+    /// A mark counts at any time, because a machine may start with its clock at 1970.
+    private func isExpired(at now: WallTime) -> Bool { calls > 0 || tokens.expiresAt.map { $0 <= now } ?? false }
 }

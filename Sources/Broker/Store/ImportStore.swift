@@ -19,8 +19,9 @@ package protocol ImportStore: Sendable {
     /// Writes the number of an import's calls before the confirming call is sent; returns false if `fence` is out of date.
     func countImportCall(_ key: Digest, fence: Int64, calls: Int) async throws(StoreFailure) -> Bool
 
-    /// Keeps the provider's answer in one transaction with its row; returns false if `fence` is out of date, or if the kept pair
-    /// has a higher `number`.
+    /// Keeps the provider's answer in one transaction with its row.
+    ///
+    /// Returns false if `fence` is out of date, or if the kept pair has a higher `number`.
     ///
     /// A newer pair replaces the kept one, and the time of the first pair stays. The pair is deleted when the exchange is
     /// settled. After `ImportMarks.pairPeriod`, a sweep moves it to the outbox and spends the exchange as `.expired`, unless a

@@ -486,6 +486,15 @@ import Testing
         #expect(stored.tokens.idToken?.reveal() == "id" && stored.tokens.scope == ["email"])
     }
 
+    @Test("A bound pair is refreshed → the call has proofs by the pair's key, and knows that the server uses nonces")
+    func renewalIsProved() async throws {
+        let broker = try broker(.init(identify: [refusesToken])) { $0.senderConstraint = .dpop }
+        _ = try await broker.forward(input())
+        let imports = broker.provider.script.withLock { $0.imports }
+        #expect(imports.map(\.usesNonces) == [false, true])
+        #expect(imports[0].proof?.key.publicKey.x == imports[1].proof?.key.publicKey.x)
+    }
+
     @Test("A pair was kept a minute ago, or a little less → a refused access token lets it be refreshed, or rest")
     func rest() throws {
         let kept = WallTime(seconds: 1_000)

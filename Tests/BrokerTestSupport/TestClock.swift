@@ -57,6 +57,12 @@ package final class TestClock: Sendable {
     /// An event that competes with such a wait then always comes first, even on a busy machine.
     package func hold(_ length: Duration) { state.withLock { $0.held = length } }
 
+    /// Lets claims lapse as if their owners had died.
+    ///
+    /// Otherwise an owner that waits at a gate may renew its claim after `advance`. Owners check once a second whether a
+    /// renewal is due, and these waits are held.
+    package func stopRenewals() { hold(.seconds(1)) }
+
     package var clock: BrokerClock {
         BrokerClock(
             now: { self.now }, monotonic: { self.monotonic },

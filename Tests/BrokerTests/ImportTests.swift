@@ -245,6 +245,7 @@ import Testing
     @Test("The process dies after the tokens are granted → the next post takes over, and only reads the user")
     func diesAfterGrant() async throws {
         let broker = try broker()
+        broker.clock.stopRenewals()
         broker.provider.identifying.close()
         let request = Task { try await broker.forward(input()) }
         try await eventually("the user is being read") { broker.provider.identifying.waiting > 0 }
@@ -399,6 +400,7 @@ import Testing
     @Test("The owner dies during each of two refreshes of a new pair → `refresh_lost` after two calls, and revoked")
     func renewalDiesTwice() async throws {
         let broker = try broker(.init(identify: [refusesToken]))
+        broker.clock.stopRenewals()
         var owners: [(TestBroker, Task<Void, Never>)] = []
         for count in [1, 2] {
             let owner = try TestBroker(
@@ -520,6 +522,7 @@ import Testing
     @Test("Another process spends an import while the pair is refreshed → the newer tokens are revoked")
     func spentDuringRenewal() async throws {
         let broker = try broker(.init(identify: [refusesToken]))
+        broker.clock.stopRenewals()
         broker.provider.identifying.close()
         let request = Task { try await broker.forward(input()) }
         try await eventually("the user is being read") { broker.provider.identifying.waiting > 0 }
@@ -603,6 +606,7 @@ import Testing
     @Test("Another process takes an import over before the first answer arrives → 503, and the outbox stays empty")
     func lapsedDuringCall() async throws {
         let broker = try broker()
+        broker.clock.stopRenewals()
         broker.provider.gate.close()
         let request = Task { try await broker.forward(input()) }
         try await eventually("the import's call is at the provider") { broker.provider.gate.waiting > 0 }

@@ -151,6 +151,21 @@ import Testing
         #expect(parents?.code == .notRefreshable && broker.provider.refreshes == 1)
     }
 
+    @Test("An upstream refused a newer token than the stored one → its session gets a new token, a child `not_refreshable`")
+    func olderThanRefused() async throws {
+        let broker = try broker(.init(tokenLifetime: .seconds(3600)))
+        let parent = try await broker.signIn()
+        let child = try await broker.useCases.resumeSession.resume(try await child(broker, of: parent).token)
+        let tokens = broker.useCases.refreshTokens
+        let stored = try await tokens.accessToken(for: child)
+        let refused = stored.successor
+        let problem = await problem { try await tokens.accessToken(for: child, insteadOf: refused) }
+        #expect(problem?.code == .notRefreshable && broker.provider.refreshes == 0)
+        let own = try await broker.useCases.resumeSession.resume(parent.token)
+        let newer = try await tokens.accessToken(for: own, insteadOf: refused)
+        #expect(newer.token.reveal() != stored.token.reveal() && broker.provider.refreshes == 1)
+    }
+
     @Test(
         "A session's row names itself or its own child as its parent → `parent_ended`, and the look-up of parents ends"
     )

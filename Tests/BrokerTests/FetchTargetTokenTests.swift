@@ -591,15 +591,7 @@ import Testing
         "A child session asks for a target's token → it gets its parent's, and can force a newer one at most once a minute"
     )
     func child() async throws {
-        var client = ClientProfile(
-            name: ClientName(unchecked: "ios"), login: .both,
-            redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })
-        client.children = [ChildKind(unchecked: "widget"): ChildPolicy()]
-        let broker = try TestBroker(clients: [client])
-        let parent = try await broker.signIn()
-        let made = try await broker.useCases.makeChild.make(
-            ChildOrder(kind: ChildKind(unchecked: "widget"), name: "home"), of: try await live(broker, parent))
-        let child = try await broker.useCases.resumeSession.resume(made.token)
+        let (broker, parent, child) = try await family()
         let tokens = broker.useCases.fetchTargetToken
         let first = try await tokens.accessToken(for: child, at: Self.target("a"))
         #expect(try await ask(broker, parent, Self.target("a")).token.reveal() == first.token.reveal())
@@ -610,6 +602,34 @@ import Testing
         broker.clock.advance(.seconds(60))
         let second = try await tokens.accessToken(for: child, at: Self.target("a"), insteadOf: first)
         #expect(second.version != first.version && broker.provider.refreshes == 2)
+    }
+
+    @Test("An upstream refused a newer token than the stored one → its session gets a new token, a child `not_refreshable`")
+    func olderThanRefused() async throws {
+        let (broker, parent, child) = try await family()
+        let tokens = broker.useCases.fetchTargetToken
+        let stored = try await tokens.accessToken(for: child, at: Self.target("a"))
+        let refused = stored.successor
+        let problem = await problem {
+            try await tokens.accessToken(for: child, at: Self.target("a"), insteadOf: refused)
+        }
+        #expect(problem?.code == .notRefreshable && broker.provider.refreshes == 1)
+        // The fetch for another API gets the number that the refused token has.
+        _ = try await ask(broker, parent, Self.target("b"))
+        let newer = try await ask(broker, parent, Self.target("a"), insteadOf: refused)
+        #expect(newer.version > refused.version && broker.provider.refreshes == 3)
+    }
+
+    private func family() async throws -> (TestBroker, parent: SignedIn, child: LiveSession) {
+        var client = ClientProfile(
+            name: ClientName(unchecked: "ios"), login: .both,
+            redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })
+        client.children = [ChildKind(unchecked: "widget"): ChildPolicy()]
+        let broker = try TestBroker(clients: [client])
+        let parent = try await broker.signIn()
+        let made = try await broker.useCases.makeChild.make(
+            ChildOrder(kind: ChildKind(unchecked: "widget"), name: "home"), of: try await live(broker, parent))
+        return (broker, parent, try await broker.useCases.resumeSession.resume(made.token))
     }
 
     @Test(

@@ -24,16 +24,22 @@ package struct FetchTargetToken: Sendable {
         }
         let wanted = WantedTarget(
             target: target, key: target.key(of: session.tokenDigest, context.vault))
-        let standing: AccessToken
         do throws(BrokerProblem) {
             guard let refused else { return try await token(session, wanted, .expiring) }
-            guard given.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
-                return try await token(
-                    session, wanted, .forced(fromVersion: refused.version), for: .upstream(upstream))
-            }
-            standing = try await token(session, wanted, .expiring)
+            return try await newer(than: refused, for: given, wanted, by: upstream)
         } catch { throw given.hears(error) }
-        guard standing.version != refused?.version else {
+    }
+
+    private func newer(
+        than refused: AccessToken, for given: LiveSession, _ wanted: WantedTarget, by upstream: String
+    ) async throws(BrokerProblem) -> AccessToken {
+        let session = given.tokenHolder
+        guard given.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
+            return try await token(session, wanted, .forced(fromVersion: refused.version), for: .upstream(upstream))
+        }
+        let standing = try await token(session, wanted, .expiring)
+        // A refresh in progress may return a token that is older than the refused one.
+        guard standing.version > refused.version else {
             throw BrokerProblem(
                 .notRefreshable,
                 privateDetail:
@@ -85,7 +91,7 @@ package struct FetchTargetToken: Sendable {
         case .expiring:
             return RefreshTiming.isFresh(
                 access, session.tokenDigest, margin: context.settings.refreshMargin, at: now)
-        case .forced(let from): return access.version != from && RefreshTiming.isUsable(access, at: now)
+        case .forced(let from): return access.version > from && RefreshTiming.isUsable(access, at: now)
         }
     }
 

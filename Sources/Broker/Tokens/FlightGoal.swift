@@ -116,7 +116,7 @@ struct FoundToken: Sendable {
     func serves(_ need: RefreshStateMachine.Need) -> Bool {
         switch need {
         case .expiring: isFresh
-        case .forced(let from): version.map { $0 != from } ?? false
+        case .forced(let from): version.map { $0 > from } ?? false
         }
     }
 }

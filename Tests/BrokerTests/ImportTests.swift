@@ -20,13 +20,15 @@ import Testing
 
     private func broker(
         _ script: ScriptedProvider.Script = .init(), store: (any BrokerStore)? = nil, vault: OpenSSLVault? = nil,
-        clock: TestClock = TestClock(), _ change: (inout ClientProfile) -> Void = { _ in }
+        behind outerVault: (any Vault)? = nil, clock: TestClock = TestClock(),
+        _ change: (inout ClientProfile) -> Void = { _ in }
     ) throws -> TestBroker {
         var client = ClientProfile(
             name: ClientName(unchecked: "ios"), redirectURIs: RedirectURI(TestBroker.redirect).map { [$0] } ?? [],
             importTokens: true)
         change(&client)
-        return try TestBroker(store: store, vault: vault, clients: [client], script: script, clock: clock)
+        return try TestBroker(
+            store: store, vault: vault, clients: [client], script: script, clock: clock, behind: outerVault)
     }
 
     private func input(
@@ -423,6 +425,23 @@ import Testing
             owner.provider.gate.open()
             await task.value
         }
+    }
+
+    @Test("The vault fails before the refresh of a kept pair → 503 before the call; the next post refreshes the pair")
+    func renewalIsUnsealed() async throws {
+        let inner = try OpenSSLVault(ring: KeyRing.generate(now: TestClock.start, random: SystemRandom.bytes))
+        let vault = CountingVault(inner)
+        let broker = try broker(.init(identify: [gone]), vault: inner, behind: vault)
+        #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+        broker.provider.script.withLock { $0.identify = [refusesToken] }
+        broker.clock.advance(.seconds(61))
+        vault.failsToSeal(.tokens)
+        #expect(await problem { try await broker.forward(input()) }?.code == .providerUnavailable)
+        #expect(sent(broker) == ["rt-of-the-app"])
+        vault.failsToSeal(nil)
+        broker.provider.script.withLock { $0.identify = [refusesToken] }
+        _ = try await broker.forward(input())
+        #expect(sent(broker) == ["rt-of-the-app", "rt-r1"])
     }
 
     @Test("Userinfo refuses a new access token at the end of the import's time → 503 before a refresh of the pair")

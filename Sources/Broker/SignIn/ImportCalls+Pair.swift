@@ -8,14 +8,33 @@ extension ImportCalls {
     /// The store refuses an answer with a lower number than the kept one, because a write may arrive late.
     func keep(_ tokens: TokenSet, as number: Int) async throws(BrokerProblem) {
         let pair: ImportPair
-        let stored = StoredTokens(
-            provider: profile.name, client: plan.client.name, tokens: tokens, issuedAt: context.clock.now())
-        do throws(VaultFailure) {
-            pair = ImportPair(key: row.key, tokens: try context.vault.seal(stored.record, as: .tokens, row: row.key))
-        } catch {
+        do throws(VaultFailure) { pair = try sealed(tokens) } catch {
             throw await settlement.spendRevoking(
                 .providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
         }
+        try await keep(pair, of: tokens, as: number)
+    }
+
+    /// Keeps the number of calls that may have spent a kept pair's refresh token.
+    ///
+    /// The pair is already in the store, so a vault that fails ends only this post.
+    func mark(_ pair: GrantedPair, calls: Int, as number: Int) async throws(BrokerProblem) {
+        let tokens = pair.marked(calls: calls)
+        let marked: ImportPair
+        do throws(VaultFailure) { marked = try sealed(tokens) } catch {
+            throw await settlement.releaseImport(
+                ImportRelease(calls: 0), because: .notSent(detail: "the vault failed to seal the kept tokens"))
+        }
+        try await keep(marked, of: tokens, as: number)
+    }
+
+    private func sealed(_ tokens: TokenSet) throws(VaultFailure) -> ImportPair {
+        let stored = StoredTokens(
+            provider: profile.name, client: plan.client.name, tokens: tokens, issuedAt: context.clock.now())
+        return ImportPair(key: row.key, tokens: try context.vault.seal(stored.record, as: .tokens, row: row.key))
+    }
+
+    private func keep(_ pair: ImportPair, of tokens: TokenSet, as number: Int) async throws(BrokerProblem) {
         let now = context.clock.now()
         let isKept: Bool? = await settlement.insisting("keepPair") { () async throws(StoreFailure) in
             try await context.store.keepPair(pair, as: number, fence: row.fence, at: now)

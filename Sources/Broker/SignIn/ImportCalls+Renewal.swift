@@ -17,7 +17,7 @@ extension ImportCalls {
         while calls < ImportMarks.maximumCalls {
             calls += 1
             number += 1
-            try await keep(pair.marked(calls: calls), as: number)
+            try await mark(pair, calls: calls, as: number)
             let begun = context.clock.monotonic()
             let isOthers = showsAnother(tokens)
             // With too little time, the answer would be lost. So look after the write, which may take long.
@@ -37,7 +37,7 @@ extension ImportCalls {
                 switch ImportReading(isConfirming: calls > 1, isEnough: false).fate(of: failure) {
                 case .released, .counted:
                     // This call has left the refresh token unused.
-                    try await keep(pair.marked(calls: calls - 1), as: number + 1)
+                    try await mark(pair, calls: calls - 1, as: number + 1)
                     throw await settlement.releaseImport(ImportRelease(calls: 0), because: failure)
                 case .lost:
                     guard await waits(after: failure) else {

@@ -2,15 +2,19 @@ import Synchronization
 
 @testable import Broker
 
-/// A vault that counts the values that it opens.
+/// A vault that counts the values that it opens, and may fail to seal.
 final class CountingVault: Vault {
     private let vault: any Vault
     private let counts = Mutex<[SealedKind: Int]>([:])
+    private let failure = Mutex<SealedKind?>(nil)
 
     init(_ vault: any Vault) { self.vault = vault }
 
     /// Returns the number of opened values of a kind.
     func opened(_ kind: SealedKind) -> Int { counts.withLock { $0[kind, default: 0] } }
+
+    /// Lets the vault fail to seal values of a kind; nil for none.
+    func failsToSeal(_ kind: SealedKind?) { failure.withLock { $0 = kind } }
 
     func open(_ sealed: Sealed, as kind: SealedKind, row: Digest) throws(VaultFailure) -> [UInt8] {
         counts.withLock { $0[kind, default: 0] += 1 }
@@ -18,7 +22,8 @@ final class CountingVault: Vault {
     }
 
     func seal(_ plaintext: [UInt8], as kind: SealedKind, row: Digest) throws(VaultFailure) -> Sealed {
-        try vault.seal(plaintext, as: kind, row: row)
+        if failure.withLock({ $0 == kind }) { throw .unavailable }
+        return try vault.seal(plaintext, as: kind, row: row)
     }
 
     func digest(_ bytes: [UInt8]) -> Digest { vault.digest(bytes) }

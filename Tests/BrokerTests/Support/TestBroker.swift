@@ -22,7 +22,8 @@ struct TestBroker: Sendable {
         provider shared: ScriptedProvider? = nil,
         clients: [ClientProfile]? = nil, script: ScriptedProvider.Script = .init(), settings: BrokerSettings = .init(),
         also others: [any ProviderClient] = [], reach: RevocationReach = .token,
-        clock: TestClock = TestClock(), correctsClock: Bool = false, sharing: (any SharedStore)? = nil,
+        clock: TestClock = TestClock(), behind outerVault: (any Vault)? = nil, correctsClock: Bool = false,
+        sharing: (any SharedStore)? = nil,
         before hears: @escaping @Sendable (BrokerEvent) -> Void = { _ in }
     ) throws {
         self.clock = clock
@@ -59,7 +60,7 @@ struct TestBroker: Sendable {
             events: EventSink {
                 hears($0)
                 events.append($0)
-            }, vault: vault, store: self.store,
+            }, vault: outerVault ?? vault, store: self.store,
             providers: ProviderDirectory([provider] + others), cache: SessionCache(), notices: SessionNotices(),
             settings: settings, watch: watch, shared: sharing)
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")

@@ -217,6 +217,18 @@ import Testing
         #expect(try await broker.store.outboxCount() == 1)
     }
 
+    @Test("Userinfo refuses the new token, and the provider the client → the words say that the new tokens are kept")
+    func clientRefused() async throws {
+        let refusesToken = ProviderFailure.identityRejected(detail: "userinfo answers 401", refusesToken: true)
+        let broker = try broker(.init(identify: [refusesToken]))
+        broker.provider.script.withLock {
+            $0.laterImports = [.rejected(OAuthError(status: 401, code: "invalid_client"))]
+        }
+        let words = try await refusal(broker)
+        #expect(words.contains("refuses to refresh the new tokens") && words.contains("keeps them for an hour"))
+        #expect(try await broker.store.outboxCount() == 0)
+    }
+
     @Test("The user is refused, or the tokens are unbound → a sentence, and the pair is revoked")
     func identityRefused() async throws {
         let refused = try broker(.init(identify: [.identityRejected(detail: "another user")]))

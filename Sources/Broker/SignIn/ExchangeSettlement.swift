@@ -344,7 +344,7 @@ struct ExchangeSettlement: Sendable {
     ///
     /// Returns the problem for this answer. Its `retry` is nil, because the app's token may still be good.
     func releaseImport(_ release: ImportRelease, because failure: ProviderFailure) async -> BrokerProblem {
-        plan.trial?.note(failure)
+        plan.trial?.noteReleased(failure)
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
         await letGo(release)

@@ -29,6 +29,10 @@ enum FirstImportWords {
         case .codeAlreadyUsed:
             return "refused before any call: these tokens were imported before; take the tokens of another sign-in"
         case .identityRejected: return "granted, but the user is refused\(detail); the broker revokes the new tokens"
+        case .providerError where course.isKept:
+            return
+                "granted, but the provider refuses to refresh the new tokens\(detail); the broker keeps them for an hour, so mend "
+                + "the client's settings and try again soon"
         case .providerError where course.isGranted:
             return "granted, but the user is unreadable\(detail); the broker revokes the new tokens"
         case .providerError:

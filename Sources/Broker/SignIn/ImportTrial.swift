@@ -10,6 +10,8 @@ final class ImportTrial: Sendable {
         var isGranted = false
         /// The failure of the last step.
         var failure: ProviderFailure?
+        /// Whether granted tokens stay in the store after the failure.
+        var isKept = false
         /// The user, as soon as the end of the import is stored.
         var subject: String?
     }
@@ -22,6 +24,14 @@ final class ImportTrial: Sendable {
     func noteGrant() { state.withLock { $0.isGranted = true } }
 
     func note(_ failure: ProviderFailure) { state.withLock { $0.failure = failure } }
+
+    /// Notes the failure of an import that the broker releases.
+    func noteReleased(_ failure: ProviderFailure) {
+        state.withLock { course in
+            course.failure = failure
+            course.isKept = course.isGranted
+        }
+    }
 
     func note(subject: String) { state.withLock { $0.subject = subject } }
 }

@@ -151,7 +151,9 @@ import Testing
         #expect(parents?.code == .notRefreshable && broker.provider.refreshes == 1)
     }
 
-    @Test("An upstream refused a newer token than the stored one → its session gets a new token, a child `not_refreshable`")
+    @Test(
+        "An upstream refused a newer token than the stored one → its session gets a new token, a child `not_refreshable`"
+    )
     func olderThanRefused() async throws {
         let broker = try broker(.init(tokenLifetime: .seconds(3600)))
         let parent = try await broker.signIn()

@@ -604,7 +604,9 @@ import Testing
         #expect(second.version != first.version && broker.provider.refreshes == 2)
     }
 
-    @Test("An upstream refused a newer token than the stored one → its session gets a new token, a child `not_refreshable`")
+    @Test(
+        "An upstream refused a newer token than the stored one → its session gets a new token, a child `not_refreshable`"
+    )
     func olderThanRefused() async throws {
         let (broker, parent, child) = try await family()
         let tokens = broker.useCases.fetchTargetToken

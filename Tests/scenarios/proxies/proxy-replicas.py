@@ -22,6 +22,10 @@ from support.waiting import GaveUp, wait_for  # noqa: E402
 from support.wire import free_port  # noqa: E402
 
 
+# So many requests that some of them choose a replica at the same moment.
+MANY = 2000
+
+
 class Replica:
     """Takes the place of a replica, with the port for its apps and the port for its readiness.
 
@@ -108,7 +112,7 @@ def gone(says, url, replica, number=40, at_once=8, may_refuse=()):
     """
     for method, path in (("GET", "/v1/providers"), ("POST", "/v1/logins")):
         before = replica.count(method)
-        bodies = [b"x" * (1 + 3000 * n) if method == "POST" else None for n in range(number)]
+        bodies = [b"x" * (1 + 3000 * (n % 40)) if method == "POST" else None for n in range(number)]
         answers = many(lambda n: call(url + path, method, bodies[n], seconds=20), number, at_once)
         found = told(answers)
         refused = found.pop("503 shutting_down", 0) if method in may_refuse else 0
@@ -176,6 +180,7 @@ COPIES = {
     "caddy": [
         (("Caddyfile", "lb_try_duration 3s", ""), "drops", "every GET"),
         (("Caddyfile", "lb_policy", "fail_duration 10s\n\t\tlb_policy"), "malformed", "after malformed"),
+        (("Caddyfile", "not vars_regexp .*", "method GET"), "is known to drop", "every POST"),
         (("Caddyfile", "lb_policy", "lb_retry_match {\n\t\t\tmethod POST\n\t\t}\n\t\tlb_policy"), "breaks off", "six POSTs")],
     "haproxy": [
         (("haproxy.cfg", "option redispatch 1", "no option redispatch"), "drops", "every GET"),
@@ -200,14 +205,19 @@ def behind(server):
         def front(*replicas, edits=()):
             return recipes.proxy(case, server, [getattr(r, "address", r) for r in replicas], edits, MANAGEMENT_PORT=management).url
 
+        def checked(*edits):
+            """A proxy that has found out that one replica is lost."""
+            url = front(deaf, first, edits=[*CHECKS[server], *edits])
+            wait_for(10, lambda: max(many(lambda _: call(url + "/", seconds=20).seconds, 6)) < 0.5)
+            return url
+
         says, may_refuse = Titled(case, server), MAY_REFUSE.get(server, ())
         gone(Titled(case, f"{server}, one replica refuses connections"), front(f"127.0.0.3:{port}", first), first, may_refuse=may_refuse)
         # The requests come one after another, because a proxy without health checks tries the lost replica repeatedly.
         gone(Titled(case, f"{server}, one replica drops packets"), front(deaf, first), first, 4, 1, may_refuse)
         if server in CHECKS:
-            url = front(deaf, first, edits=CHECKS[server])
-            wait_for(10, lambda: max(many(lambda _: call(url + "/", seconds=20).seconds, 6)) < 0.5)
-            gone(Titled(case, f"{server} with health checks, one replica drops packets"), url, first)
+            url = checked()
+            gone(Titled(case, f"{server} with health checks, one replica drops packets"), url, first, MANY)
         url = front(first, second)
         once(says, url, both, "breaks off")
         malformed(says, url)
@@ -216,6 +226,8 @@ def behind(server):
             quiet = Quiet()
             if what == "drops":
                 gone(quiet, front(deaf, first, edits=[edit]), first, 4, 1)
+            elif what == "is known to drop":
+                gone(quiet, checked(edit), first, MANY)
             elif what == "malformed":
                 malformed(quiet, front(first, second, edits=[edit]))
             else:

@@ -18,6 +18,7 @@ import urllib.parse
 import bound
 import bulk
 import dpop
+import imports
 import instructions
 import load
 import processes
@@ -32,7 +33,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--forwards", type=int, default=4000)
-    parser.add_argument("--only", default="idle,speed,bulk,forwards,bound,dpop,memory,stored,postgresql")
+    parser.add_argument("--only", default="idle,speed,bulk,forwards,bound,dpop,imports,memory,stored,postgresql")
     parser.add_argument("--sessions", type=int, default=1_000_000)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
@@ -57,6 +58,8 @@ def main():
             bound.measure(directory, report)
         if "dpop" in parts:
             dpop.measure(directory, report)
+        if "imports" in parts:
+            imports.measure(directory, report)
         if "memory" in parts:
             bench.memory()
         if "stored" in parts:

@@ -3,6 +3,7 @@ breaks off or hangs. Every request is answered, and a POST that a proxy has begu
 proxy-restarts.py has real brokers.
 """
 
+import concurrent.futures
 import contextlib
 import http.server
 import pathlib
@@ -34,6 +35,7 @@ class Replica:
 
     def __init__(self, address, port, management_port):
         self.address, self.what, self.reached = f"{address}:{port}", "answers", []
+        self.is_ready = True
         replica = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -42,15 +44,16 @@ class Replica:
             def log_message(self, *_):
                 pass
 
-            def answer(self):
-                self.send_response(200)
+            def answer(self, status=200):
+                self.send_response(status)
                 self.send_header("Content-Length", "2")
                 self.end_headers()
                 self.wfile.write(b"ok")
 
             def do_GET(self):
-                if self.path != "/readyz":
-                    replica.reached.append("GET")
+                if self.path == "/readyz":
+                    return self.answer(200 if replica.is_ready else 503)
+                replica.reached.append("GET")
                 self.answer()
 
             def do_POST(self):
@@ -135,6 +138,24 @@ def once(says, url, replicas, what):
     says.same([], [a.status for a in answers if a.status not in (0, 502, 503)], f"each replica reads a POST and {what} → the sender of each POST gets an error")
 
 
+def held(says, url, replicas):
+    """All replicas are unready for a second. Caddy holds a POST of this second back, and sends it once."""
+    for replica in replicas:
+        replica.is_ready = False
+    # Caddy looks for a replica for three seconds before it answers a GET.
+    wait_for(20, lambda: call(url + "/v1/providers", seconds=20).status == 503)
+    before = sum(replica.count("POST") for replica in replicas)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        post = pool.submit(call, url + "/v1/logins", "POST", b"x" * 1000, seconds=20)
+        early = concurrent.futures.wait([post], timeout=1).done
+        for replica in replicas:
+            replica.is_ready = True
+        answer = post.result()
+    says.verdict(not early, "all replicas are unready → the proxy holds a POST back", answer.told)
+    says.same("200", answer.told, "a replica is ready again after a second → the held POST is answered")
+    says.same(1, sum(replica.count("POST") for replica in replicas) - before, "a replica is ready again after a second → the held POST reaches one replica once")
+
+
 def malformed(says, url):
     """A proxy keeps its replicas in use after a client's malformed uploads."""
     host, port = url.removeprefix("http://").split(":")
@@ -180,7 +201,7 @@ COPIES = {
     "caddy": [
         (("Caddyfile", "lb_try_duration 3s", ""), "drops", "every GET"),
         (("Caddyfile", "lb_policy", "fail_duration 10s\n\t\tlb_policy"), "malformed", "after malformed"),
-        (("Caddyfile", "not vars_regexp .*", "method GET"), "is known to drop", "every POST"),
+        (("Caddyfile", "not vars_regexp .*", "method GET"), "is unready", "holds a POST back"),
         (("Caddyfile", "lb_policy", "lb_retry_match {\n\t\t\tmethod POST\n\t\t}\n\t\tlb_policy"), "breaks off", "six POSTs")],
     "haproxy": [
         (("haproxy.cfg", "option redispatch 1", "no option redispatch"), "drops", "every GET"),
@@ -205,19 +226,16 @@ def behind(server):
         def front(*replicas, edits=()):
             return recipes.proxy(case, server, [getattr(r, "address", r) for r in replicas], edits, MANAGEMENT_PORT=management).url
 
-        def checked(*edits):
-            """A proxy that has found out that one replica is lost."""
-            url = front(deaf, first, edits=[*CHECKS[server], *edits])
-            wait_for(10, lambda: max(many(lambda _: call(url + "/", seconds=20).seconds, 6)) < 0.5)
-            return url
-
         says, may_refuse = Titled(case, server), MAY_REFUSE.get(server, ())
         gone(Titled(case, f"{server}, one replica refuses connections"), front(f"127.0.0.3:{port}", first), first, may_refuse=may_refuse)
         # The requests come one after another, because a proxy without health checks tries the lost replica repeatedly.
         gone(Titled(case, f"{server}, one replica drops packets"), front(deaf, first), first, 4, 1, may_refuse)
         if server in CHECKS:
-            url = checked()
+            url = front(deaf, first, edits=CHECKS[server])
+            wait_for(10, lambda: max(many(lambda _: call(url + "/", seconds=20).seconds, 6)) < 0.5)
             gone(Titled(case, f"{server} with health checks, one replica drops packets"), url, first, MANY)
+        if server == "caddy":
+            held(says, front(first, second, edits=CHECKS[server]), both)
         url = front(first, second)
         once(says, url, both, "breaks off")
         malformed(says, url)
@@ -226,8 +244,8 @@ def behind(server):
             quiet = Quiet()
             if what == "drops":
                 gone(quiet, front(deaf, first, edits=[edit]), first, 4, 1)
-            elif what == "is known to drop":
-                gone(quiet, checked(edit), first, MANY)
+            elif what == "is unready":
+                held(quiet, front(first, second, edits=[*CHECKS[server], edit]), both)
             elif what == "malformed":
                 malformed(quiet, front(first, second, edits=[edit]))
             else:

@@ -61,11 +61,16 @@ def cpu_nanoseconds(pid):
 
 
 def measure(directory, report):
-    folder = os.path.join(directory, "bound")
+    in_folder(directory, "bound", run, report)
+
+
+def in_folder(directory, name, work, report):
+    """Calls `work` with processes that have a folder of their own, and ends the processes."""
+    folder = os.path.join(directory, name)
     os.mkdir(folder, 0o700)
     case = Processes(folder)
     try:
-        run(case, report)
+        work(case, report)
     finally:
         case.end()
 

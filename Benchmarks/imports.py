@@ -1,7 +1,7 @@
 """Measures imports: phones that post the refresh token of their old SDK.
 
 - The broker's CPU for an import and for a sign-in, in rounds, with 64 of them in progress.
-- The time of 1,000 session checks a second, alone and beside 200 imports a second, in rounds.
+- The time of 1,000 session checks a second, alone and during 200 imports a second, in rounds.
 
 The provider and the phones have the machine's lowest priority, because in production they run elsewhere.
 """
@@ -11,7 +11,6 @@ import base64
 import hashlib
 import json
 import os
-import pathlib
 import secrets
 import statistics
 import subprocess
@@ -21,12 +20,10 @@ import urllib.parse
 
 import load
 import processes
-from bound import bound, cpu_nanoseconds
-
-sys.path.insert(0, str(pathlib.Path(processes.__file__).resolve().parents[1] / "Tests" / "scenarios"))
-from support.broker import BACKEND, Broker  # noqa: E402
-from support.cases import Processes  # noqa: E402
-from support.sandbox import Sandbox  # noqa: E402
+from bound import bound, cpu_nanoseconds, in_folder
+# The import of `bound` puts the folder of `support` into the path.
+from support.broker import BACKEND, Broker
+from support.sandbox import Sandbox
 
 ROUNDS, BATCH, PLACES = 7, 400, 64
 IMPORTS_A_SECOND, CHECKS_A_SECOND, SECONDS = 200, 1000, 6
@@ -37,13 +34,7 @@ CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest())
 
 
 def measure(directory, report):
-    folder = os.path.join(directory, "imports")
-    os.mkdir(folder, 0o700)
-    case = Processes(folder)
-    try:
-        run(case, report)
-    finally:
-        case.end()
+    in_folder(directory, "imports", run, report)
 
 
 def run(case, report):
@@ -55,7 +46,7 @@ def run(case, report):
         "providers": {"oidc": {"clients": {"ios": {"import_tokens": {"until": "2099-12-31"}}}}}}
     broker = Broker(case, sandbox, settings=settings)
     cost(broker, sandbox, report)
-    beside(broker, Broker(case, sandbox, name="neighbour", settings=settings), sandbox, report)
+    during(broker, Broker(case, sandbox, name="neighbour", settings=settings), sandbox, report)
 
 
 # -- CPU
@@ -89,32 +80,33 @@ def used(broker, work):
     return cpu_nanoseconds(broker.process.pid) - before
 
 
-# -- session checks beside imports
+# -- session checks during imports
 
 
-def beside(broker, neighbour, sandbox, report):
-    """Measures checks alone, beside the broker's own imports, and beside those of another broker on the same machine."""
+def during(broker, neighbour, sandbox, report):
+    """Measures checks alone, during imports at the broker, and during imports at another broker on the same machine."""
     session = broker.sign_in()
     alone, own, foreign = [], [], []
     for number in range(ROUNDS + 1):
-        print(f"bench: round {number} of {ROUNDS}, session checks alone and beside imports", file=sys.stderr)
-        found = checks(broker, session), beside_imports(broker, broker, session, sandbox), beside_imports(broker, neighbour, session, sandbox)
+        print(f"bench: round {number} of {ROUNDS}, session checks alone and during imports", file=sys.stderr)
+        found = [checks(broker, session)]
+        found += [during_imports(broker, importer, session, sandbox) for importer in (broker, neighbour)]
         if number:
             for runs, run in zip((alone, own, foreign), found):
                 runs.append(run)
     what = f"{CHECKS_A_SECOND:,} session checks a second"
     for column, name in ((0, "p50"), (1, "p99")):
         report.value(
-            f"{what}, alone, beside {IMPORTS_A_SECOND} imports a second, and beside those of another broker: {name}",
+            f"{what}, alone, during {IMPORTS_A_SECOND} imports a second, and during those of another broker: {name}",
             ", ".join(f"{statistics.median(run[column] for run in runs):.2f}" for runs in (alone, own, foreign)) + " ms")
-    bound(report, f"{what} beside imports : alone, p99", [b[1] / a[1] for a, b in zip(alone, own)], 1.5, "×")
+    bound(report, f"{what} during imports : alone, p99", [b[1] / a[1] for a, b in zip(alone, own)], 1.5, "×")
     ratios = [b[1] / a[1] for a, b in zip(alone, foreign)]
     report.value(
-        f"{what} beside another broker's imports : alone, p99",
+        f"{what} during another broker's imports : alone, p99",
         f"{statistics.median(ratios):.2f} × ({min(ratios):.2f} … {max(ratios):.2f})")
 
 
-def beside_imports(broker, importer, session, sandbox):
+def during_imports(broker, importer, session, sandbox):
     posts = old_tokens(sandbox, IMPORTS_A_SECOND * (SECONDS + 1))
     with tempfile.TemporaryFile("w+") as file:
         json.dump([importer.url, posts], file)

@@ -115,8 +115,12 @@ def gone(says, url, replica, number=40, at_once=8, may_refuse=()):
     """
     for method, path in (("GET", "/v1/providers"), ("POST", "/v1/logins")):
         before = replica.count(method)
-        bodies = [b"x" * (1 + 3000 * (n % 40)) if method == "POST" else None for n in range(number)]
-        answers = many(lambda n: call(url + path, method, bodies[n], seconds=20), number, at_once)
+
+        def send(n, method=method, path=path):
+            body = b"x" * (1 + 3000 * (n % 40)) if method == "POST" else None
+            return call(url + path, method, body, seconds=20)
+
+        answers = many(send, number, at_once)
         found = told(answers)
         refused = found.pop("503 shutting_down", 0) if method in may_refuse else 0
         says.same({"200": number - refused} if refused < number else {}, found, f"clients send requests while one of two replicas is unreachable → every {method} is answered" + (f" ({refused} by 503)" if refused else ""))
